@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Attempts",
+    "ChartAxis",
+    "ChartScopes",
     "Json",
     "Selectors",
     "TargetOption",
@@ -50,6 +52,12 @@ Selectors = Annotated[
 ]
 Attempts = Annotated[str, typer.Option(help="'all' attempts of each row, or the 'latest'.")]
 
+ChartAxis = Annotated[
+    str, typer.Option("--align", help="The common axis: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'.")
+]
+ChartScopes = Annotated[
+    list[str] | None, typer.Option("--scope", help="process, instance, device or host; by default the narrowest.")
+]
 TariffFile = Annotated[Path | None, typer.Option("--tariff", help="Tariff file: prices of electricity and GPUs.")]
 TargetOption = Annotated[
     str | None,

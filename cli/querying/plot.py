@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, as_json, check_folder, console, reading, show_notices
+from hypergauge.cli.common import ChartAxis, ChartScopes, Json, as_json, check_folder, console, reading, show_notices
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import write_atomically
 from hypergauge.sql.runs.selection import select_runs
@@ -40,12 +40,8 @@ def plot(
     output: Annotated[Path, typer.Option("-o", "--output", help="The file: .svg, .pdf, .png, or .html to zoom into.")],
     by: Annotated[str, typer.Option(help="One line a 'run', or a 'workload': the mean of its runs.")] = "run",
     kind: Annotated[str, typer.Option(help="'lines' over time, or 'bars': mean, 95th percentile, range.")] = "lines",
-    align: Annotated[
-        str, typer.Option(help="The common axis: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'.")
-    ] = "time",
-    scope: Annotated[
-        list[str] | None, typer.Option(help="process, instance, device or host; by default the narrowest.")
-    ] = None,
+    align: ChartAxis = "time",
+    scope: ChartScopes = None,
     style: Annotated[
         str, typer.Option(help="'paper', 'slides', 'dark', a style of matplotlib, or a style file.")
     ] = "paper",

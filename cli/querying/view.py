@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, as_json, check_folder, console, reading, show_notices
+from hypergauge.cli.common import ChartAxis, ChartScopes, Json, as_json, check_folder, console, reading, show_notices
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
@@ -45,12 +45,8 @@ def share(
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file; a chart is added to an existing one.")],
     by: Annotated[str, typer.Option(help="One curve a 'run', or a 'workload': the mean of its runs.")] = "run",
-    align: Annotated[
-        str, typer.Option(help="The common axis: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'.")
-    ] = "time",
-    scope: Annotated[
-        list[str] | None, typer.Option(help="process, instance, device or host; by default the narrowest.")
-    ] = None,
+    align: ChartAxis = "time",
+    scope: ChartScopes = None,
     json: Json = False,
 ) -> None:
     """Write a view file: a selection of runs and metrics, without the data."""
