@@ -1,7 +1,6 @@
 """Rules on running and past runs."""
 
 from hypergauge.insight.rules.rule import (
-    BUILT_IN,
     PRESETS,
     Firing,
     Parameter,
@@ -15,7 +14,6 @@ from hypergauge.insight.rules.rule import (
 )
 
 __all__ = [
-    "BUILT_IN",
     "PRESETS",
     "Firing",
     "Parameter",

@@ -16,7 +16,6 @@ from hypergauge.sql.runs.firings import Firing, RuleFailed
 from hypergauge.sql.server.database import Connection
 
 __all__ = [
-    "BUILT_IN",
     "PRESETS",
     "Firing",
     "Parameter",
@@ -31,7 +30,7 @@ __all__ = [
 
 Value = float | timedelta
 
-BUILT_IN = Path(__file__).with_name("built_in")
+_BUILT_IN = tuple(Path(__file__).with_name("built_in") / topic for topic in ("gpu", "host", "training"))
 # Published sets of defaults; the first holds the rules' own defaults.
 PRESETS = ("aws-docs", "smdebug")
 
@@ -145,7 +144,7 @@ def load(folders: Iterable[Path] = ()) -> dict[str, Rule]:
         A file is invalid, or two rules share a name.
     """
     found: dict[str, Rule] = {}
-    for folder in (BUILT_IN, *folders):
+    for folder in (*_BUILT_IN, *folders):
         if not folder.is_dir():
             raise BadRequest(f"there is no folder {str(folder)!r} with rules")
         for path in sorted(folder.glob("*.sql")):
