@@ -26,7 +26,7 @@ from hypergauge.scheduler.supervision import end_lost_run, is_supervised, was_se
 from hypergauge.scheduler.tracking.delivery import deliver, deliver_backlog
 from hypergauge.scheduler.tracking.tracking import Tracking
 from hypergauge.scheduler.workload import Workload
-from hypergauge.sql.queries.newest import newest_values
+from hypergauge.sql.queries.live import newest_values
 from hypergauge.sql.queries.summaries import unsummarised
 from hypergauge.sql.runs import jobs, runs
 from hypergauge.sql.server.database import Database

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hypergauge.gpu import Gpu
-from hypergauge.sql.queries.newest import NewestValue
+from hypergauge.sql.queries.live import NewestValue
 
 __all__ = ["Cooldown", "Excess", "excesses"]
 

@@ -1,4 +1,4 @@
-"""Live data of running runs: newest spans, firing rules, usage of the last minutes."""
+"""Live data of running runs and their host: newest spans and values, firing rules, usage of the last minutes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import records
 
-__all__ = ["Position", "Recent", "holding_rules", "positions", "recent_values"]
+__all__ = ["NewestValue", "Position", "Recent", "holding_rules", "newest_values", "positions", "recent_values"]
+
+# Older values of a host do not count as its present state.
+_NEWEST_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,19 @@ class Recent:
     at: float
     age: float
     value: float
+
+
+@dataclass(frozen=True, slots=True)
+class NewestValue:
+    """Newest sample of a quantity, in the canonical unit.
+
+    `gpu_uuid` is ``None`` for a host's value; `at` is the scrape time in Unix seconds.
+    """
+
+    quantity: str
+    gpu_uuid: str | None
+    value: float
+    at: float
 
 
 def positions(connection: Connection, run_ids: Sequence[str]) -> dict[str, Position]:
@@ -88,3 +104,26 @@ def recent_values(
                 "runs": list(run_ids), "quantities": list(quantities), "seconds": seconds, "step": step * 1000,
                 "series": len(run_ids) * len(quantities),
             })  # fmt: skip
+
+
+def newest_values(connection: Connection, host: str, gpu_uuids: Sequence[str], now: float) -> list[NewestValue]:
+    """Return temperature and power of GPUs and the load of `host`, as measured in the last minute.
+
+    With several sources of a quantity, the preferred source counts. `now` is in Unix seconds.
+    """
+    return records(
+        connection,
+        NewestValue,
+        """
+            select distinct on (n.quantity, p.gpu_uuid) n.quantity, p.gpu_uuid, n.value,
+                   extract(epoch from n.time)::float8 as at
+            from newest(array(select place_id from places
+                              where origin = '' and (gpu_uuid = any(%(gpus)s) or kind = 'host' and host = %(host)s)),
+                        array['gpu_temperature', 'gpu_power', 'load'],
+                        to_timestamp(%(now)s) - make_interval(secs => %(seconds)s)) n
+            join places p using (place_id)
+            where (p.kind = 'host') = (n.quantity = 'load')
+            order by n.quantity, p.gpu_uuid, n.time desc
+            """,
+        {"now": now, "seconds": _NEWEST_SECONDS, "gpus": list(gpu_uuids), "host": host},
+    )

@@ -9,7 +9,7 @@ import pytest
 
 from hypergauge.gpu import Gpu
 from hypergauge.scheduler.plan.cooldown import Cooldown, excesses
-from hypergauge.sql.queries.newest import NewestValue
+from hypergauge.sql.queries.live import NewestValue
 
 COLD = {("gpu_temperature", "GPU-a"): 40.0, ("gpu_power", "GPU-a"): 60.0, ("load", None): 0.2}
 

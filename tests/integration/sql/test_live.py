@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hypergauge.sql.queries.newest import newest_values
+from hypergauge.sql.queries.live import newest_values
 from tests.support.world import HOST, World
 
 
