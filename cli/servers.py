@@ -70,7 +70,7 @@ class Server:
             return False, self.text
         text = f"{self.text}, {self.replication.describe()}"
         if primary.replication and primary.replication.system != self.replication.system:
-            return False, f"{text}; it is no replica of the server of BENCH_DSN: new runs are not visible here"
+            return False, f"{text}; it is not a replica of the server of BENCH_DSN: new runs are not visible here"
         well = not self.replication.standby or (
             self.replication.following and not replica.is_late(self.replication.behind)
         )

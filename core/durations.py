@@ -19,14 +19,14 @@ def parse(text: str) -> timedelta:
     Raises
     ------
     BadRequest
-        The text is no duration, or has an unknown unit.
+        The text is not a duration, or has an unknown unit.
     """
     if (found := _DURATION.fullmatch(text.strip())) is None:
-        raise BadRequest(f"{text!r} is no duration: write it like 10 s, 20 min or 1.5 h")
+        raise BadRequest(f"{text!r} is not a duration: write it like 10 s, 20 min or 1.5 h")
     number, unit = found.groups()
     if unit not in _UNITS:
         unknown = f"there is no unit {unit!r}" if unit else "it has no unit"
-        raise BadRequest(f"{text!r} is no duration: {unknown}{did_you_mean(unit, _UNITS)}")
+        raise BadRequest(f"{text!r} is not a duration: {unknown}{did_you_mean(unit, _UNITS)}")
     return timedelta(seconds=float(number) * _UNITS[unit])
 
 

@@ -146,7 +146,7 @@ class MigControl:
                 raise
 
     def remove(self, gpu_uuid: str, gpu_instance_id: int, timeout: float = _RELEASE_SECONDS) -> None:
-        """Remove a GPU instance with its compute instances. A missing instance is no error.
+        """Remove a GPU instance with its compute instances. A missing instance is not an error.
 
         Raises
         ------

@@ -58,7 +58,7 @@ def announced_url(served: str, given: str | None) -> str:
         if other.scheme in ("http", "https") and other.hostname and other.port != 0 and other.username is None:
             return given
     raise BadRequest(
-        f"--announce is {without_login(given)!r}, which is no address of an exporter: "
+        f"--announce is {without_login(given)!r}, which is not an address of an exporter: "
         "write host, host:port or http://host:port/metrics"
     )
 

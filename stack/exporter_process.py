@@ -40,7 +40,7 @@ def serve_exporter(
     Raises
     ------
     BadRequest
-        The exporter does not exist, or `announce` is no address or lacks a ``BENCH_DSN``.
+        The exporter does not exist, or `announce` is not an address or lacks a ``BENCH_DSN``.
     """
     if announce is not None and settings.dsn is None:
         raise BadRequest("--announce needs a database that other hosts use too: set BENCH_DSN")

@@ -46,7 +46,7 @@ def _address(url: str) -> str:
         usable = False
     if not usable or parts.username is not None or parts.password is not None:
         why = "log in by basic_auth" if usable else "write http://host/path"
-        raise ValueError(f"this is no address of a service discovery: {why}")
+        raise ValueError(f"not an address of a service discovery: {why}")
     return url
 
 

@@ -152,9 +152,7 @@ def populate(config: ScrapeConfig, discovered: Mapping[str, str]) -> Target | No
         return None
     for name, value in kept.items():
         if _UNSTORABLE.search(value):
-            raise TargetRefused(
-                name, f"{value!r} cannot be a label's value: it holds what is no text in UTF-8, or a NUL"
-            )
+            raise TargetRefused(name, f"{value!r} cannot be a label's value: it contains invalid UTF-8 or a NUL")
     scheme = kept.get("__scheme__", "http")
     if scheme not in _PORTS:
         raise TargetRefused("__scheme__", f"unknown scheme {scheme!r}{did_you_mean(scheme, _PORTS)}")

@@ -29,7 +29,7 @@ def winner(host: str, sources: Iterable[str]) -> str:
 class Assignment:
     """One collector's part of the targets, among all collectors with the same targets.
 
-    Collectors with different targets are no peers, for instance while a changed file reaches one after the other. Each
+    Collectors with different targets are not peers, for instance while a changed file reaches one after the other. Each
     target is thus assigned to at least one collector. The leases ensure that it is at most one.
 
     Parameters

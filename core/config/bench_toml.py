@@ -29,7 +29,7 @@ def sections(path: Path, kind: str) -> dict[str, Any]:
     """
     found = content(path).get(kind, {})
     if not isinstance(found, dict):
-        raise BadRequest(f"{kind} is no section: write [{kind}.NAME]", file=path)
+        raise BadRequest(f"{kind} is not a section: write [{kind}.NAME]", file=path)
     return found
 
 

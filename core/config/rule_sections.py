@@ -131,7 +131,7 @@ class _File(Section):
             if name in BUILT_IN:
                 raise Refused(name, f"there is an action {name!r} already")
             if not _ACTION.fullmatch(name):
-                raise Refused(name, f"{name!r} is no name: a letter, then letters, digits, - _ .")
+                raise Refused(name, f"{name!r} is not a valid name: use a letter, then letters, digits, - _ .")
         return actions
 
     @field_validator("rules")

@@ -59,7 +59,7 @@ def _read(path: Path) -> x509.Certificate:
     except OSError as error:
         raise BadRequest(f"cannot be read: {error.strerror}", file=path) from None
     except ValueError:
-        raise BadRequest("is no certificate in PEM", file=path) from None
+        raise BadRequest("is not a PEM certificate", file=path) from None
 
 
 def _certificate(tls: ServerTLS, names: Sequence[str]) -> Iterator[Finding]:

@@ -55,13 +55,13 @@ class ServerTLS:
             if "KEY_VALUES_MISMATCH" in str(error):
                 raise BadRequest(f"the key is not that of the certificate {self.cert}", file=self.key) from None
             raise BadRequest(
-                f"is no certificate in PEM, or {self.key} no key without a password", file=self.cert
+                f"is not a PEM certificate, or {self.key} is not a key without a password", file=self.cert
             ) from None
         if self.client_ca is not None:
             try:
                 made.load_verify_locations(self.client_ca)
             except ssl.SSLError:
-                raise BadRequest("is no certificate in PEM", file=self.client_ca) from None
+                raise BadRequest("is not a PEM certificate", file=self.client_ca) from None
         return made
 
     @property

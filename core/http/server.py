@@ -40,7 +40,7 @@ def require_closed(bind: str, web: Path | None = None, *, insecure: bool = False
     Raises
     ------
     BadRequest
-        `bind` is no loopback address, and neither that file nor `insecure` allows it; or the file has an error.
+        `bind` is not a loopback address, and neither that file nor `insecure` allows it; or the file has an error.
     """
     config = WebConfig()
     if web is not None:

@@ -118,6 +118,6 @@ class _File(Section):
             if not name or ":" in name:
                 raise Refused(name, "a user's name is not empty, and has no colon", at_key=True)
             if not _BCRYPT.fullmatch(hashed):  # not shown: it may be the password itself
-                message = f"this is no hash by bcrypt: write what `htpasswd -nBC 10 {name}` answers behind the colon"
+                message = f"not a bcrypt hash: write the output of `htpasswd -nBC 10 {name}` after the colon"
                 raise Refused(name, message)
         return users

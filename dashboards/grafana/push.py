@@ -48,7 +48,7 @@ class Grafana:
         from grafana_client import GrafanaApi
 
         if not url.startswith(("http://", "https://")):
-            raise BadRequest(f"{without_login(url)!r} is no address of Grafana: it needs http:// or https://")
+            raise BadRequest(f"{without_login(url)!r} is not an address of Grafana: it needs http:// or https://")
         self.url = without_login(url).rstrip("/")
         self._folder = FOLDER
         self._api = GrafanaApi.from_url(url.rstrip("/"), credential=token, timeout=30)

@@ -119,10 +119,10 @@ def _counter(line: str, path: Path | str, number: int) -> Counter | None:
         message = f"there is no DCGM field {name!r}{_nearest(name)}"
         raise BadRequest(message, file=path, line=number, column=name_column)
     if kind not in _TYPES:
-        message = f"{kind!r} is no type{did_you_mean(kind, _TYPES)}"
+        message = f"{kind!r} is not a type{did_you_mean(kind, _TYPES)}"
         raise BadRequest(message, file=path, line=number, column=kind_column)
     if field is None:
-        _log.warning("%s:%d: %s is left out: it is no field of a GPU", path, number, name)
+        _log.warning("%s:%d: %s is left out: it is not a field of a GPU", path, number, name)
         return None
     if field.kind == "str" and kind != "label":
         message = f"{name} is text, which can only be a label"

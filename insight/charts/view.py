@@ -33,7 +33,7 @@ VERSION = 1
 
 _BY = ("run", "workload")
 _RUN_ID = re.compile(r"[0-9a-f]{6,32}")
-# A larger file is no view: ten thousand runs take less.
+# A larger file is not a view: ten thousand runs need less.
 _MOST_BYTES = 1 << 18
 
 
@@ -76,7 +76,7 @@ class ViewChart:
                 raise BadRequest(f"{name} is empty")
         for one in self.runs:
             if not _RUN_ID.fullmatch(one):
-                raise BadRequest(f"runs: {one!r} is no run's id; `bench list SELECTOR` shows them")
+                raise BadRequest(f"runs: {one!r} is not a run's id; `bench list SELECTOR` shows them")
         if self.by not in _BY:
             raise BadRequest(f"by: there is no {self.by!r}{did_you_mean(self.by, _BY)}")
         try:
@@ -105,7 +105,7 @@ class View:
         Raises
         ------
         BadRequest
-            The file is missing, is no view, is of a later version, or has an error; the message names the position.
+            The file is missing, is not a view, is of a later version, or has an error; the message names the position.
         """
         try:
             with path.open("rb") as file:
@@ -117,10 +117,10 @@ class View:
         try:
             return cls(tuple(_charts(json.loads(content))))
         except json.JSONDecodeError as error:
-            message = f"not a view, for it is no JSON: {error.msg}"
+            message = f"not a view: invalid JSON: {error.msg}"
             raise BadRequest(message, file=path, line=error.lineno, column=error.colno) from error
         except (UnicodeDecodeError, RecursionError) as error:
-            raise BadRequest("not a view, for it is no JSON", file=path) from error
+            raise BadRequest("not a view: invalid JSON", file=path) from error
         except BadRequest as error:
             raise BadRequest(str(error), file=path) from error
 
@@ -225,7 +225,7 @@ def _charts(content: object) -> list[ViewChart]:
     _refuse_unknown("", content, ("hypergauge", "charts"))
     raw = content.get("charts")
     if version < 1 or not isinstance(raw, list) or not raw:
-        raise BadRequest("charts is no list of one chart or more")
+        raise BadRequest("charts must be a list of at least one chart")
     charts: list[ViewChart] = []
     for number, one in enumerate(raw):
         charts.append(_chart(f"charts[{number}]", one, charts[-1] if charts else None))
@@ -234,7 +234,7 @@ def _charts(content: object) -> list[ViewChart]:
 
 def _chart(where: str, content: object, before: ViewChart | None) -> ViewChart:
     if not isinstance(content, dict):
-        raise BadRequest(f"{where} is no object in braces")
+        raise BadRequest(f"{where} is not an object in braces")
     _refuse_unknown(f"{where}.", content, tuple(_KEYS))
     if "runs" not in content and before is not None:
         content = {**content, "runs": list(before.runs)}

@@ -35,7 +35,7 @@ _COST = "cost_"
 # Energy method of a run alone on whole GPUs, without attribution by an exporter.
 WHOLE_GPU = "whole_gpu"
 _ATTRIBUTED = "gpu_energy_attributed"
-# Quantities that are no real electricity on simulated GPUs.
+# Quantities that are not real electricity on simulated GPUs.
 _ELECTRIC = frozenset({"gpu_power", _ATTRIBUTED, "gpu_energy_idle", "gpu_energy_other"})
 # Each measured GPU has at least one of these.
 _MEASURED = ("gpu_utilization", "gpu_sm_active", "gpu_memory_used")
@@ -148,7 +148,7 @@ def values_of(
             if summary is not None and scope is None and summary.scope != "instance":
                 summary = None
         value = getattr(summary, column.statistic) if summary else None
-        # A value of the host is no value of the run, unless the host has a single GPU.
+        # A value of the host is not a value of the run, unless the host has a single GPU.
         if summary is None or value is None or (scope is None and summary.scope == "host" and column.own):
             continue
         values[column.key], scopes[column.key] = value, summary.scope

@@ -39,7 +39,7 @@ class Target:
         Raises
         ------
         BadRequest
-            The text is no target.
+            The text is not a target.
         """
         try:
             key, comparison, value = _FORM.fullmatch(text).groups()  # type: ignore[union-attr]

@@ -177,7 +177,7 @@ class _Reader:
     def _prices(self, content: Mapping[str, Any], section: str) -> dict[str, float]:
         prices = content.get(section, {})
         if not isinstance(prices, dict):
-            raise self._wrong(f"{section} is no section: write [{section}], and below it a price for each name")
+            raise self._wrong(f"{section} is not a section: write [{section}], and below it a price for each name")
         return {name: self._number(prices, name, f"[{section}] ", 0.0) for name in prices}
 
     def _number(self, content: Mapping[str, Any], key: str, where: str, default: float) -> float:

@@ -75,7 +75,7 @@ def _text(selector: object) -> str:
     if not isinstance(selector, bool):
         with contextlib.suppress(TypeError):
             return str(operator.index(selector))  # type: ignore[arg-type]
-    raise BadRequest(f"{selector!r} is no selector: give '20', '20/1', '20/1/3', a run's id, or the number 20")
+    raise BadRequest(f"{selector!r} is not a selector: give '20', '20/1', '20/1/3', a run's id, or the number 20")
 
 
 def _names(quantities: object) -> list[str] | None:
@@ -84,7 +84,7 @@ def _names(quantities: object) -> list[str] | None:
     names: list[Any] = list(quantities) if isinstance(quantities, Iterable) else [quantities]
     for name in names:
         if not isinstance(name, str):
-            raise BadRequest(f"{name!r} is no quantity: give a name such as 'cpu_usage', or a list of names")
+            raise BadRequest(f"{name!r} is not a quantity: give a name such as 'cpu_usage', or a list of names")
     return names
 
 

@@ -72,7 +72,7 @@ def phases(signals: Signals, points: Floats, edges: Sequence[int]) -> list[Phase
 
 
 def _kinds(signals: Signals, means: Floats, lengths: Floats) -> list[str]:
-    # Memory is no measure of activity, and grows.
+    # Memory is not a measure of activity, and grows.
     does = [at for at, signal in enumerate(signals.signals) if not signal.is_stock]
     activity = means[:, signals.main]
     states = _states(means[:, does or [signals.main]])

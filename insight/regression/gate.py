@@ -1,6 +1,6 @@
 """Regression gate: the conditions of a comparison, tested over the attempts of rows.
 
-An attempt is one value. Its steps and samples are not independent, so they are no repetitions.
+An attempt is one value. Its steps and samples are not independent, so they are not repetitions.
 """
 
 from __future__ import annotations

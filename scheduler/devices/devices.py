@@ -206,7 +206,7 @@ class Devices:
         elif one.simulated != self._holder.simulated:
             if not one.simulated:
                 raise GpuUnavailable(
-                    "a MIG instance on a real GPU is left; schedule without BENCH_SIMULATE to remove it"
+                    "a MIG instance remains on a real GPU; schedule without BENCH_SIMULATE to remove it"
                 )
         elif one.boot_id == self._holder.boot_id:  # a reboot removes MIG instances
             remove_instance(self.control, one)
@@ -281,5 +281,7 @@ class Devices:
         """Hold the host-wide lock for creating and removing devices."""
         with HostLock(f"{self._scope}/devices") as lock:
             if not lock.take(_LOCK_SECONDS):
-                raise GpuUnavailable(f"another scheduler has been dividing the GPUs for {_LOCK_SECONDS:g} s")
+                raise GpuUnavailable(
+                    f"another scheduler has been changing the GPUs' partitions for {_LOCK_SECONDS:g} s"
+                )
             yield

@@ -68,7 +68,7 @@ def choose(layout: Layout, wanted: Mapping[str, str], ours: Collection[int], usa
     """
     if not layout.mig_enabled:
         raise GpuUnavailable(
-            f"{_gpu(layout)} is not in MIG mode, which is yours to set: sudo nvidia-smi -i {layout.index} -mig 1"
+            f"{_gpu(layout)} is not in MIG mode; to enable it: sudo nvidia-smi -i {layout.index} -mig 1"
         )
     refuse_foreign(layout, ours)
     there = _free(layout, wanted, usable)
@@ -120,7 +120,7 @@ def refusal(
     """Return the message that `wanted` does not fit next to the existing instances `there`, with mixes that would."""
     beside = f" beside {shown(there)}, which is there" if there else ""
     near = alternatives(profiles, wanted, there)
-    would = f"{', or '.join(near)} would" if near else "nothing of it would"
+    would = f"{', or '.join(near)} would" if near else "no part of it would"
     return f"{mix(wanted)} {'does' if len(wanted) == 1 else 'do'} not fit on {gpu}{beside}; {would}"
 
 
@@ -134,7 +134,7 @@ def refuse_foreign(layout: Layout, ours: Collection[int]) -> None:
     """
     if foreign := sorted(layout.pids - set(ours)):
         who = ", ".join(map(_process, foreign))
-        raise GpuUnavailable(f"{_gpu(layout)} is in use by {who}, which no run of ours has started")
+        raise GpuUnavailable(f"{_gpu(layout)} is in use by {who}, which is not a run of this scheduler")
 
 
 def refuse_mig_mode(layout: Layout) -> None:
@@ -171,7 +171,7 @@ def remove_instance(control: MigControl, device: ProvisionedDevice) -> None:
         except NotPermitted as error:
             which = f"-i {gpu_uuid} -gi {one.gpu_instance_id}"
             raise NotPermitted(
-                "removing the MIG instance that we have made takes root: "
+                "removing this MIG instance requires root: "
                 f"sudo nvidia-smi mig -dci {which} && sudo nvidia-smi mig -dgi {which}"
             ) from error
 
@@ -188,7 +188,7 @@ def needs_root(layout: Layout, wanted: Iterable[str | tuple[str, int]]) -> NotPe
     """Return the error with the command that creates instances as root: profiles, with positions if known."""
     words = (one if isinstance(one, str) else f"{one[0]}:{one[1]}" for one in wanted)
     command = f"sudo nvidia-smi mig -i {layout.index} -cgi {','.join(words)} -C"
-    return NotPermitted(f"making MIG instances takes root: {command}; those that are there are used")
+    return NotPermitted(f"creating MIG instances requires root: {command}; existing ones are used")
 
 
 def shown(placed: Iterable[tuple[Profile, int]]) -> str:

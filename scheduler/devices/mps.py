@@ -150,7 +150,7 @@ class MpsDaemon:
                     yield process
 
     def _environment(self, gpu_uuids: Sequence[str]) -> dict[str, str]:
-        # Without ``BENCH_*`` variables: a daemon started inside a run is no part of that run's process tree.
+        # Without ``BENCH_*`` variables: a daemon started inside a run is not part of that run's process tree.
         base = {name: value for name, value in os.environ.items() if not name.startswith(("CUDA_MPS_", "BENCH_"))}
         return {**base, **self.variables(), "CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
 

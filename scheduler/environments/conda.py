@@ -38,7 +38,7 @@ class CondaEnvironment(RunEnvironment):
         """See `RunEnvironment.problem`."""
         program = _program()
         if program is None:
-            return f"conda is not installed: neither CONDA_EXE nor PATH leads to {', '.join(_PROGRAMS)}"
+            return f"conda is not installed: neither CONDA_EXE nor PATH has {', '.join(_PROGRAMS)}"
         try:
             known = _known(program)
         except BadRequest as error:
@@ -71,7 +71,7 @@ class CondaEnvironment(RunEnvironment):
             if not made:
                 output = f"{done.stdout.decode(errors='replace')}\n{done.stderr.decode(errors='replace')}".splitlines()
                 last = "\n".join([line for line in output if line.strip()][-_LINES:])
-                raise BadRequest(f"{self.to_make()} cannot be made:\n{last}")
+                raise BadRequest(f"{self.to_make()} cannot be created:\n{last}")
         finally:
             _known.cache_clear()
             if not made and self.name in _known(program):

@@ -35,7 +35,7 @@ class DockerEnvironment(RunEnvironment):
         """See `RunEnvironment.problem`."""
         program = shutil.which("docker")
         if program is None:
-            return "docker is not installed: PATH does not lead to it"
+            return "docker is not installed: it is not on PATH"
         missing = next((mount.source for mount in self._mounts if not mount.source.exists()), None)
         if missing:
             return f"{missing} is to be mounted, but does not exist"

@@ -116,7 +116,7 @@ class Environment:
             return cls("named", text)
         value = value.strip()
         if not value:
-            raise BadRequest(f"environment {text!r} says nothing behind the colon")
+            raise BadRequest(f"environment {text!r} has no value after the colon")
         match prefix.strip().lower():
             case "conda" | "venv" | "docker" as kind:
                 return cls(kind, value)
@@ -157,7 +157,7 @@ def parse_devices(text: str) -> tuple[str, ...]:
     words = tuple(word.strip() for word in text.split("+"))
     for word in words:
         if not re.fullmatch(r"[0-9]{1,4}|[Gg][Pp][Uu]-[0-9A-Fa-f-]+", word):
-            raise BadRequest(f"{word!r} is no device: write an index or a GPU's UUID, and several as 0+1")
+            raise BadRequest(f"{word!r} is not a device: write a GPU's index or UUID, or several as 0+1")
     if len(set(words)) < len(words):
         raise BadRequest(f"{text} names a device twice")
     return words
@@ -170,7 +170,7 @@ def parse_listeners(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     words = [word.strip().lower() for word in text.split("+")] if text else []
     if "" in words:
-        raise BadRequest(f"{text!r} names an empty listener")
+        raise BadRequest(f"{text!r} has an empty listener name")
     names = [name for word in words for name in _RADT_LISTENERS.get(word, (word,))]
     once = dict.fromkeys(names)
     return tuple(n for n in once if n not in WRAPPERS), tuple(n for n in once if n in WRAPPERS)
@@ -186,7 +186,7 @@ def parse_actions(text: str) -> tuple[tuple[str, str], ...]:
         rule, colon, action = (part.strip() for part in word.partition(":"))
         if not (rule and colon and action):
             raise BadRequest(
-                f"{word.strip()!r} is no action: write RULE:ACTION, and several as RULE:ACTION+RULE:ACTION"
+                f"{word.strip()!r} is not an action: write RULE:ACTION, or several as RULE:ACTION+RULE:ACTION"
             )
         pairs.append((rule, action))
     return tuple(dict.fromkeys(pairs))

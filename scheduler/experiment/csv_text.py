@@ -105,7 +105,7 @@ def _scan_cell(text: str, start: int, line: int, line_start: int) -> tuple[Cell,
         # Spreadsheets quote padded cells, so blanks inside the quotes are padding too.
         cell = Cell(quoted[1].replace('""', '"').strip(), line, column, start, quoted[0] + rest)
         if rest:
-            message = f"{rest!r} stands behind the closing quote; a quote within a quoted cell is written twice"
+            message = f"{rest!r} follows the closing quote; write a quote inside a quoted cell twice"
             return cell, Problem(line, column, message)
         return cell, None
     raw = _plain(text, start)

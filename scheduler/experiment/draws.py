@@ -44,14 +44,14 @@ def _uniform(given: Sequence[Value]) -> Callable[[float], Value]:
 def _loguniform(given: Sequence[Value]) -> Callable[[float], Value]:
     low, high = map(float, _range(given))
     if low <= 0:
-        raise ValueError(f"the range of a logarithm begins above 0, not at {given[0]}")
+        raise ValueError(f"a loguniform range must begin above 0, not at {given[0]}")
     return lambda share: _rounded(low * math.exp(share * math.log(high / low)), low, high)
 
 
 def _int(given: Sequence[Value]) -> Callable[[float], Value]:
     low, high = _range(given)
     if not isinstance(low, int) or not isinstance(high, int):
-        raise ValueError(f"both ends are whole numbers, not {low} and {high}")
+        raise ValueError(f"both ends must be whole numbers, not {low} and {high}")
     size = high - low + 1
     # ``random()`` is a multiple of 2**-53, so integer arithmetic is exact for a range of any width.
     return lambda share: low + (int(share * 2**53) * size >> 53)
@@ -59,17 +59,17 @@ def _int(given: Sequence[Value]) -> Callable[[float], Value]:
 
 def _choice(given: Sequence[Value]) -> Callable[[float], Value]:
     if not given:
-        raise ValueError("there is nothing to choose from")
+        raise ValueError("the list of options is empty")
     return lambda share: given[int(share * len(given))]
 
 
 def _range(given: Sequence[Value]) -> tuple[float, float]:
     ends = [end for end in given if isinstance(end, int | float) and not isinstance(end, bool)]
     if len(given) != 2 or len(ends) != 2:
-        raise ValueError("a range is two numbers, [low, high]")
+        raise ValueError("a range must be two numbers, [low, high]")
     low, high = ends
     if not low < high:
-        raise ValueError(f"the range ends at {given[1]}, which is not above its beginning {given[0]}")
+        raise ValueError(f"the range ends at {given[1]}, which is not above its start {given[0]}")
     return low, high
 
 

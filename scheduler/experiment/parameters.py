@@ -12,7 +12,7 @@ HIDDEN = "***"
 # Regular expression that matches inside the name of a secret.
 SECRET = "pass(?:w|phrase)|secret|token(?!i[sz])|api[-_]?key|credential|private[-_]?key"  # noqa: S105
 _SECRET = re.compile(SECRET, re.IGNORECASE)
-# A count of tokens (`--max-tokens 4096`) is no secret.
+# A count of tokens (`--max-tokens 4096`) is not a secret.
 _COUNT, _NUMBER = re.compile(r"tokens", re.IGNORECASE), re.compile(r"[\d.,_]+([kmgb]|e\d+)?", re.IGNORECASE)
 _OPTION = re.compile(r"--?[A-Za-z]")
 

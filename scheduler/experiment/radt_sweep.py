@@ -33,20 +33,20 @@ def read(path: Path) -> dict[str, Any]:
     content = _parse(path)
     for key in content:
         if key not in _KEYS:
-            raise BadRequest(f"{key}: a sweep of radT's has no such key{did_you_mean(str(key), _KEYS)}", file=path)
+            raise BadRequest(f"{key}: radT's sweep files have no such key{did_you_mean(str(key), _KEYS)}", file=path)
     if (method := content.get("method", "grid")) != "grid":
         raise BadRequest(
-            f"method: radT puts the points of the grid into a random order, and draws nothing; write `grid` for all of "
-            f"them, or a TOML file with [random], which draws, instead of {method!r}",
+            f"method: radT only shuffles the points of the grid; write `grid` for all of "
+            f"them, or use a TOML file with [random] to draw values, instead of {method!r}",
             file=path,
         )
     parameters = content.get("parameters")
     if not isinstance(parameters, dict):
-        raise BadRequest("parameters: this is a list of `NAME: {values: […]}`", file=path)
+        raise BadRequest("parameters: must be a list of `NAME: {values: […]}`", file=path)
     grid = {}
     for name, one in parameters.items():
         if not isinstance(one, dict) or set(one) != {"values"} or not isinstance(one["values"], list):
-            raise BadRequest(f"parameters.{name}: this is `values: […]`, not {one!r}", file=path)
+            raise BadRequest(f"parameters.{name}: must be `values: […]`, not {one!r}", file=path)
         grid[str(name)] = [_value(value) for value in one["values"]]
     experiment = {
         ours: content[theirs] for theirs, ours in _EXPERIMENT.items() if content.get(theirs) not in (None, "")
@@ -62,7 +62,7 @@ def _parse(path: Path) -> dict[Any, Any]:
         place = {"line": mark.line + 1, "column": mark.column + 1} if mark else {}
         raise BadRequest(f"not valid YAML: {getattr(error, 'problem', error)}", file=path, **place) from error
     if not isinstance(content, dict):
-        raise BadRequest("this is no sweep: it has no keys", file=path)
+        raise BadRequest("not a sweep: the file has no keys", file=path)
     return content
 
 

@@ -34,7 +34,7 @@ def rows(sweep: SweepFile) -> list[dict[str, str]]:
     points = draws * math.prod(len(values) for values in sweep.grid.values())
     count = points * len(sweep.collocations) * len(sweep.together)
     if count > _MOST_ROWS:
-        raise BadRequest(f"these are {count:,} rows, and more than {_MOST_ROWS:,} are no experiment file")
+        raise BadRequest(f"the sweep has {count:,} rows; an experiment file has at most {_MOST_ROWS:,}")
     width = len(str(points))
     named = [
         (sweep.name if points == 1 else f"{sweep.name}-{number:0{width}}", _params(sweep.params, point))
@@ -67,7 +67,7 @@ def write(path: Path, made: list[dict[str, str]]) -> None:
         with path.open("x", encoding="utf-8", newline="") as file:
             file.write(text.getvalue())
     except FileExistsError:
-        raise BadRequest("the file exists already; a sweep never replaces one", file=path) from None
+        raise BadRequest("the file already exists; `bench sweep` never replaces a file", file=path) from None
     except OSError as error:
         raise BadRequest(f"the file cannot be written: {error.strerror}", file=path) from error
 

@@ -117,7 +117,7 @@ class _Sweep:
 
 def _line(text: str) -> str:
     if any(letter in text for letter in "\r\n\0"):
-        raise ValueError("this is one line")
+        raise ValueError("must be one line")
     return text.strip()
 
 
@@ -140,7 +140,7 @@ def _words(found: Any) -> Any:
     words = found if isinstance(found, list) else [found]
     for word in words:
         if isinstance(word, bool) or not isinstance(word, str | int):
-            raise ValueError(f"this is a text in quotes, or a list of them, not {word!r}")
+            raise ValueError(f"must be a text in quotes or a list of texts, not {word!r}")
     return tuple(str(word) for word in words)
 
 
@@ -148,27 +148,27 @@ def _together(found: Any) -> Any:
     numbers = found if isinstance(found, list) else [found]
     for number in numbers or [found]:
         if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 1000:
-            raise ValueError(f"this is how many rows share a workload, 1 to 1000, not {number!r}")
+            raise ValueError(f"must be the number of rows that share a workload, 1 to 1000, not {number!r}")
     return tuple(numbers)
 
 
 def _parameter(name: str) -> str:
     if not _PARAMETER.fullmatch(name):
-        raise ValueError("this is no parameter's name: write it without dashes before it")
+        raise ValueError("not a parameter's name: write it without leading dashes")
     return name
 
 
 def _values(found: Any) -> Any:
     """Validate the values of a parameter."""
     if isinstance(found, dict):
-        raise ValueError("this is a list of values; a name with a dot in it stands in quotes")
+        raise ValueError("must be a list of values; quote a name that contains a dot")
     if not isinstance(found, list) or not found:
-        raise ValueError(f"this is a list of values, not {found!r}")
+        raise ValueError(f"must be a list of values, not {found!r}")
     for value in found:
         if not isinstance(value, bool | int | float | str):
-            raise ValueError(f"a value is a number, a text, true or false, not {value!r}")
+            raise ValueError(f"a value must be a number, a text, true or false, not {value!r}")
         if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"{value} is no number to run with")
+            raise ValueError(f"{value} is not a finite number")
         if isinstance(value, str) and any(letter in value for letter in "\r\n\0"):
             raise ValueError(f"{value!r} is not one line")
     return found
@@ -176,7 +176,7 @@ def _values(found: Any) -> Any:
 
 def _different(values: Sequence[Value]) -> Sequence[Value]:
     if len({(type(value), value) for value in values}) < len(values):
-        raise ValueError("a value is there twice")
+        raise ValueError("a value occurs twice")
     return values
 
 
@@ -210,7 +210,7 @@ class _Experiment(Section):
             what = "both a file and a model; leave one out" if self.file else "neither a file nor a model to run"
             raise Refused(None, f"there is {what}")
         if self.file and self.data:
-            raise Refused("data", "data is for a model's entry point, and this is a script: say it in params")
+            raise Refused("data", "data is for a model's entry point, but this is a script: use params")
         return self
 
 
@@ -238,7 +238,7 @@ class _Random(Section):
     @model_validator(mode="after")
     def _drawable(self) -> Self:
         if not self.drawn():
-            raise Refused(None, f"there is nothing to draw: give a parameter to one of {', '.join(DISTRIBUTIONS)}")
+            raise Refused(None, f"nothing to draw: give a parameter to one of {', '.join(DISTRIBUTIONS)}")
         return self
 
 
@@ -251,7 +251,7 @@ class _File(Section):
     def _varied(self) -> Self:
         draws = self.random.drawn() if self.random is not None else {}
         if not self.grid and not draws:
-            raise Refused(None, "there is nothing to vary: give [grid] or [random] a parameter")
+            raise Refused(None, "nothing to vary: add a parameter to [grid] or [random]")
         fixed = parameters.named(cells.parse_params(self.experiment.params))
         for name in (*self.grid, *draws):
             if name in fixed:

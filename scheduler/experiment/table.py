@@ -70,7 +70,7 @@ class Table:
         for cell in self.unknown:
             near = _near_miss(cell.text)
             if near in self.columns:
-                what = f"{cell.text!r} is too near to the column {near!r}, which is there as well: leave it out or rename it"
+                what = f"{cell.text!r} is too similar to the column {near!r}, which also exists: remove or rename it"
                 yield Problem(cell.line, cell.column, what)
             elif near and near not in missing:
                 yield Problem(cell.line, cell.column, f"there is no column {cell.text!r} (did you mean {near!r}?)")
@@ -88,7 +88,7 @@ class Table:
         unknown = {cell.text: cell for cell in self.unknown}
         near = nearest(name, unknown)
         place = unknown[near] if near else self.header[0]
-        hint = f" (did you write {near!r} for it?)" if near else ""
+        hint = f" (rename {near!r}?)" if near else ""
         names = ", ".join(cell.text for cell in self.header)
         return Problem(place.line, place.column, f"{message}; the header has {names}{hint}")
 

@@ -67,9 +67,9 @@ def require_writable(path: Path) -> None:
         The file, or the folder in which its new version is created, is not writable.
     """
     if not os.access(path, os.W_OK) or not path.stat().st_mode & _ANY_WRITE:
-        raise BadRequest("the file may not be written, but statuses are to be written back to it", file=path)
+        raise BadRequest("the file is not writable, but statuses are written back to it", file=path)
     if not os.access(path.resolve().parent, os.W_OK):
-        raise BadRequest("its folder may not be written, but the file is to be rewritten there", file=path)
+        raise BadRequest("its folder is not writable, but the new version of the file is created there", file=path)
 
 
 @contextlib.contextmanager

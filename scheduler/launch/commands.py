@@ -96,7 +96,7 @@ def command_problems(file: ExperimentFile, row: Row) -> Iterator[tuple[str, str]
     elif file.script(row) is None:
         yield from _no_script(file, row)
     if row.script and row.data:
-        yield "Data", "data is for a model's entry point, and this row has a script: say it in Params"
+        yield "Data", "data is for a model's entry point, but this row has a script: use Params"
     if section and not _directory(section).is_dir():
         yield "Environment", f"{section.file}: [environments.{section.name}]: there is no folder {_directory(section)}"
 
@@ -210,7 +210,7 @@ def _project_params(params: Sequence[str]) -> dict[str, str]:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
         if not name.startswith("--") or not name.strip("-"):
-            raise BadRequest(f"{word!r} is no parameter of a project: write name=value")
+            raise BadRequest(f"{word!r} is not a parameter of a project: write name=value")
         if not equals:
             if not rest or rest[0].startswith("--"):
                 raise BadRequest(f"the parameter {name!r} of a project has no value")

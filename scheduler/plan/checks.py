@@ -49,7 +49,7 @@ def load(
     Without an inventory, the host that runs the file checks the devices.
     """
     if path.suffix.lower() in _SWEEPS:
-        raise BadRequest("this is no CSV; `bench sweep` makes an experiment file of a sweep", file=path)
+        raise BadRequest("this is not a CSV file; `bench sweep` converts a sweep into an experiment file", file=path)
     file, problems = ExperimentFile.parse(path)
     problems += _problems(file, inventory, exporters, reactions or Reactions())
     if problems:

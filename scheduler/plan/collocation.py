@@ -60,11 +60,11 @@ def _profile_problem(profile: str, devices: Sequence[str], gpus: Sequence[Gpu]) 
         return f"the MIG profile {profile} takes one device, but the row has {len(devices)}"
     for gpu in gpus:
         if not gpu.mig_profiles:
-            return f"{_named(gpu)} has no MIG profiles that are known"
+            return f"{_named(gpu)} has no known MIG profiles"
         if profile not in gpu.mig_profiles:
             return f"{_named(gpu)} has no MIG profile {profile!r}{did_you_mean(profile, gpu.mig_profiles)}"
         if not gpu.mig_enabled:
-            return f"{_named(gpu)} is not in MIG mode, which is yours to set: sudo nvidia-smi -i {gpu.index} -mig 1"
+            return f"{_named(gpu)} is not in MIG mode; to enable it: sudo nvidia-smi -i {gpu.index} -mig 1"
     return None
 
 

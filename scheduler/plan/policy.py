@@ -9,7 +9,7 @@ from hypergauge.core.errors import BadRequest
 
 __all__ = ["FAILURES", "Policy"]
 
-# Statuses that count as failures; a stopped run is no failure.
+# Statuses that count as failures; a stopped run is not a failure.
 FAILURES = frozenset({"failed", "timeout"})
 _MOST_RETRIES = 1000
 _MOST_REPETITIONS = 10_000
@@ -58,11 +58,11 @@ class Policy:
         }
         for name, value in seconds.items():
             if value is not None and not 0 < value < math.inf:
-                raise BadRequest(f"{name} is a positive number of seconds, not {value:g}")
+                raise BadRequest(f"{name} must be a positive number of seconds, not {value:g}")
         if not 0 <= self.retries <= _MOST_RETRIES:
-            raise BadRequest(f"--retries is a number from 0 to {_MOST_RETRIES}, not {self.retries}")
+            raise BadRequest(f"--retries must be a number from 0 to {_MOST_RETRIES}, not {self.retries}")
         if not 1 <= self.repeat <= _MOST_REPETITIONS:
-            raise BadRequest(f"--repeat is a number from 1 to {_MOST_REPETITIONS}, not {self.repeat}")
+            raise BadRequest(f"--repeat must be a number from 1 to {_MOST_REPETITIONS}, not {self.repeat}")
         return self
 
     def deadline(self, started_at: float, workload_began: float | None) -> tuple[float, str]:

@@ -60,7 +60,7 @@ class Ncu(Profiler):
         if missing is not None or not self._is_restricted():
             return missing
         return (
-            "ncu may not read the GPU's counters (ERR_NVGPUCTRPERM), which the driver keeps for administrators: "
+            "ncu may not read the GPU's counters (ERR_NVGPUCTRPERM), which the driver reserves for administrators: "
             + _ALLOW_COUNTERS
         )
 

@@ -32,7 +32,7 @@ def problems(names: Sequence[str], python: str | None, *, script: bool) -> Itera
         Whether the run is a script of this interpreter.
     """
     if names and python is None:
-        yield f"{'+'.join(names)} cannot see into a container"
+        yield f"{'+'.join(names)} cannot profile inside a container"
         return
     for name in names:
         if name == "torch" and not script:
@@ -41,7 +41,7 @@ def problems(names: Sequence[str], python: str | None, *, script: bool) -> Itera
             yield problem
     together = [name for name in names if name in _OF_THE_GPU]
     if len(together) > 1:
-        yield f"{' and '.join(together)} exclude each other: the GPU has room for one profiler at a time"
+        yield f"{' and '.join(together)} exclude each other: a GPU supports one profiler at a time"
 
 
 def around(names: str) -> str:

@@ -138,13 +138,13 @@ def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     if old.get("commit") != new.get("commit"):
         found.append(f"the commit was {_short(old.get('commit'))} and is {_short(new.get('commit'))}")
     if old.get("diff_sha256") != new.get("diff_sha256"):
-        found.append("files of the repository differ from their commit in another way than then")
+        found.append("the uncommitted changes of the repository are different")
     if (was := (before["python"] or {}).get("version")) != (is_now := (after["python"] or {}).get("version")):
         found.append(f"Python was {was} and is {is_now}")
     changed = _changed(_lines(then.get(LOCK)), _lines(now.get(LOCK)))
     found += changed[:_MOST_DIFFERENCES]
     if len(changed) > _MOST_DIFFERENCES:
-        found.append(f"and {len(changed) - _MOST_DIFFERENCES} packages more differ")
+        found.append(f"and {len(changed) - _MOST_DIFFERENCES} more packages differ")
     for key in ("kernel", "driver"):
         if (was := before["hardware"].get(key)) != (is_now := after["hardware"].get(key)):
             found.append(f"the {key} was {was} and is {is_now}")

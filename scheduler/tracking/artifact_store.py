@@ -70,7 +70,9 @@ def _look(bucket: str) -> None:
         if status == 404:
             raise BadRequest(f"{where} has no bucket {bucket!r}") from None
         if status in (400, 401, 403):
-            raise BadRequest(f"{where} refuses {_KEYS[0]} and {_KEYS[1]}, or lets them not use {bucket!r}") from None
+            raise BadRequest(
+                f"{where} refuses {_KEYS[0]} and {_KEYS[1]}, or does not let them use {bucket!r}"
+            ) from None
         raise TrackingUnavailable(f"{where} answers {status}") from None
     except (
         exceptions.ConnectionError,

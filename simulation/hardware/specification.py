@@ -93,7 +93,7 @@ def _profiles(key: str, model: Model, text: str) -> Iterator[Profile]:
     for group in text.split("+"):
         match = _MIG_GROUP.fullmatch(group.strip())
         if not match or not int(match[1]):
-            raise BadRequest(f"{group.strip()!r} is no set of MIG instances: write COUNTxPROFILE, such as 7x1g.5gb")
+            raise BadRequest(f"{group.strip()!r} is not a set of MIG instances: write COUNTxPROFILE, such as 7x1g.5gb")
         name = match[2].lower()
         if (profile := model.profile(name)) is None:
             choices = did_you_mean(name, [one.name for one in model.profiles]) or ", which has no MIG"

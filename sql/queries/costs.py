@@ -99,7 +99,7 @@ def reached(
         f"""
             select run_id, min(time) filter (where value {comparison} %s) as time, {best}(value) as best
             from software_metrics where run_id = any(%s) and key = %s group by run_id
-            """,  # noqa: S608 - text of ours alone
+            """,  # noqa: S608 - only our own text
         (value, list(run_ids), key),
     )
     return {row.run_id: row for row in rows}

@@ -194,7 +194,7 @@ def _summaries(connection: Connection, source: str, values: dict[str, Any]) -> l
             left join (select distinct on (quantity) quantity, unit from metrics order by quantity, origin) m using (quantity)
             where s.run_id = any(%(runs)s) and s.metric is null and s.device is null
             order by s.quantity, scope_width(s.scope, asked.alone)
-            """.encode(),  # noqa: S608 - text of ours alone
+            """.encode(),  # noqa: S608 - only our own text
             values,
         ).fetchall()
 

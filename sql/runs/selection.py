@@ -230,7 +230,7 @@ def list_experiments(connection: Connection, owner: str | None = None) -> list[E
 _LATEST = f"""
     select * from (select distinct on (experiment_id, workload, position) * from ({_RUNS}) runs
                    order by experiment_id, workload, position, attempt desc) latest
-"""  # noqa: S608 - text of ours alone
+"""  # noqa: S608 - only our own text
 
 
 def _select(connection: Connection, selector: Selector, text: str, every_attempt: bool) -> list[RunInfo]:
@@ -272,7 +272,7 @@ def _what_there_is(connection: Connection, selector: Selector) -> str:
     """Return the valid choices at the level where `selector` fails."""
     ids = [str(one.experiment_id) for one in list_experiments(connection)]
     if str(selector.experiment) not in ids:
-        return f"; there are the experiments {', '.join(ids)}" if ids else "; there is no experiment yet"
+        return f"; existing experiments: {', '.join(ids)}" if ids else "; there is no experiment yet"
     here = [run for run in _query(connection, _LATEST, {}) if run.experiment_id == selector.experiment]
     workloads = sorted({run.workload for run in here})
     if selector.workload is not None and selector.workload not in workloads:

@@ -178,7 +178,7 @@ def opened(path: Path, kind: Kind = "backup") -> Iterator[tuple[zipfile.ZipFile,
             manifest = Manifest.read(archive)
             _refuse_unreadable(manifest, kind, path)
             if missing := set(manifest.members) - set(archive.namelist()):
-                raise ValueError(f"{', '.join(sorted(missing))} is not in it")
+                raise ValueError(f"{', '.join(sorted(missing))} is missing")
             damaged = archive.testzip()
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise BadBackup(f"damaged: {error}", file=path) from error

@@ -39,7 +39,7 @@ _OF_RUNS: LiteralString = "run_id = any({runs})"
 _WORKLOADS: LiteralString = "workload_id in (select workload_id from runs where run_id = any({runs}))"
 # Condition on the rows of each table, in an order that satisfies foreign keys.
 TABLES: dict[str, LiteralString] = {
-    "experiments": "experiment_id in (select experiment_id from workloads where " + _WORKLOADS + ")",  # noqa: S608 - text of ours alone
+    "experiments": "experiment_id in (select experiment_id from workloads where " + _WORKLOADS + ")",  # noqa: S608 - only our own text
     "workloads": _WORKLOADS,
     "runs": _OF_RUNS,
     "placements": _OF_RUNS,

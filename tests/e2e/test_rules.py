@@ -276,7 +276,7 @@ def test_secrets_are_in_no_log(scene: Scene) -> None:
         ("Busy:mark+Busy:stop", ":2:5: Actions: there is no action 'stop' (did you mean 'stop-run'?)"),
         ("Busy:http://example.org", ":2:5: Actions: there is no action 'http://example.org' (one of: mark, "),
         ("Slow:mark", ":2:5: Actions: the rule 'Slow' is switched off in bench.toml"),
-        ("stop-run", ":2:5: Actions: 'stop-run' is no action: write RULE:ACTION"),
+        ("stop-run", ":2:5: Actions: 'stop-run' is not an action: write RULE:ACTION"),
     ],
 )
 def test_unlisted_actions_are_refused(tmp_path: Path, actions: str, message: str) -> None:

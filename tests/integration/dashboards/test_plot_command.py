@@ -59,7 +59,7 @@ def test_plots_and_reports_are_written(bench: Command, tmp_path: Path) -> None:
         ("plot 20 -m loss -o a.svg --kind bar", 2, "--kind is 'lines' or 'bars', not 'bar'"),
         ("plot 20 -m loss -o a.html --kind bars", 2, "--align and .html go with lines"),
         ("plot 20/2 -m loss -o a.svg", 1, "none of the selected runs has started yet"),
-        ("plot 21 -m loss -o a.svg", 2, "there are the experiments 20"),
+        ("plot 21 -m loss -o a.svg", 2, "existing experiments: 20"),
         ("report 20 -o a.pdf", 2, "a report is a file that ends in .html; 'a.pdf' does not"),
         ("report 20/2 -o a.html", 1, "none of the selected runs has started yet"),
     ],

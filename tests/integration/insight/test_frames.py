@@ -51,13 +51,13 @@ def test_what_it_cannot_mean_is_refused(measured: World, door: Door) -> None:
         (20, "thread", r"unknown quantity 'thread' \(did you mean 'threads'\?\)"),
         (20, ["threads", "gpu_powr"], r"unknown quantity 'gpu_powr' \(did you mean 'gpu_power'\?\)"),
         (20, "x", "unknown quantity 'x'; `bench metrics` lists those that were measured"),
-        (20, 7, "7 is no quantity: give a name such as 'cpu_usage', or a list of names"),
-        (20, ["threads", None], "None is no quantity"),
-        (21, None, "21 names no run; there are the experiments 20"),
+        (20, 7, "7 is not a quantity: give a name such as 'cpu_usage', or a list of names"),
+        (20, ["threads", None], "None is not a quantity"),
+        (21, None, "21 names no run; existing experiments: 20"),
         (-1, None, "'-1' selects nothing: write EXPERIMENT"),
-        (20.0, None, "20.0 is no selector: give '20', '20/1', '20/1/3', a run's id, or the number 20"),
-        (True, None, "True is no selector"),
-        (["20"], None, r"\['20'\] is no selector"),
+        (20.0, None, "20.0 is not a selector: give '20', '20/1', '20/1/3', a run's id, or the number 20"),
+        (True, None, "True is not a selector"),
+        (["20"], None, r"\['20'\] is not a selector"),
     ):
         with pytest.raises(BadRequest, match=why):
             door(selector, quantities=quantities, settings=measured.database.settings)

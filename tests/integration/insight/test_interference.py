@@ -242,7 +242,7 @@ WRONG = [
     ("20 -o no/a.svg", 2, "there is no folder 'no' to write a.svg to"),
     ("20 -o a.svg --size big", 2, "--size is WIDTHxHEIGHT in inches"),
     ("20 -o a.svg --style papr", 2, "there is no style 'papr' (did you mean 'paper'?)"),
-    ("23", 2, "there are the experiments 20"),
+    ("23", 2, "existing experiments: 20"),
     ("20/1", 1, "20/1 has no collocated runs to compare"),
     ("20/4", 1, "20/4/1, 20/4/2 (20/4/2 failed after 3.0 s)"),
 ]

@@ -142,7 +142,7 @@ def test_a_rule_that_fails_is_named_and_the_others_go_on(bench: Command, tmp_pat
         ),
         (["replay", "--set", "threshold=1"], "RULE.PARAMETER=VALUE"),
         (["replay", "--set", "IdleDevice.threshold=much"], "threshold is a number in ratio, not 'much'"),
-        (["replay", "--sweep", "IdleDevice.minimum_duration=10 s,20"], "'20' is no duration: it has no unit"),
+        (["replay", "--sweep", "IdleDevice.minimum_duration=10 s,20"], "'20' is not a duration: it has no unit"),
         (["replay", "--sweep", "IdleDevice.minimum_duration=10 s", "--store"], "leave out --store and --rule"),
         (["replay", "--limit", "5 sec"], "'sec'"),
         (["list", "--preset", "aws"], "(did you mean 'aws-docs'?)"),

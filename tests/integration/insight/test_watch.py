@@ -126,11 +126,11 @@ def test_an_experiment_that_is_about_to_begin_is_waited_for(world: World) -> Non
     now, selector = time.time(), "21/1/1"
     world.run(now - 10, now - 5)
     looks = watch(world.database, [selector, "20"])
-    assert next(watch(world.database, ["21"])).awaited == ("21 names no run; there are the experiments 20",)
+    assert next(watch(world.database, ["21"])).awaited == ("21 names no run; existing experiments: 20",)
     seen = next(looks)
-    assert (seen.over, seen.awaited) == (False, (f"{selector} names no run; there are the experiments 20",))
+    assert (seen.over, seen.awaited) == (False, (f"{selector} names no run; existing experiments: 20",))
     assert [one.run.label for one in seen.runs] == ["20/1/1"]
-    assert seen.as_dict()["awaited"] == [f"{selector} names no run; there are the experiments 20"]
+    assert seen.as_dict()["awaited"] == [f"{selector} names no run; existing experiments: 20"]
     world.connection.execute("insert into experiments (experiment_id, name, source) values (21, '', '')")
     assert next(looks).awaited == (f"{selector} names no run; it has no runs yet",)
     run_id = world.run(now - 2, experiment=21)

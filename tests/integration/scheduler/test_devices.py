@@ -197,7 +197,7 @@ def test_a_removal_that_fails_is_told_and_keeps_no_other_from_it(host: Host, mps
     [problem] = Devices(host.settings, MigControl(nvml)).clear(host.session)
     gpu = host.gpus[0].uuid
     assert problem == (
-        "removing the MIG instance that we have made takes root: "
+        "removing this MIG instance requires root: "
         f"sudo nvidia-smi mig -dci -i {gpu} -gi 1 && sudo nvidia-smi mig -dgi -i {gpu} -gi 1"
     )
     assert host.recorded() == ["instance"]
@@ -223,7 +223,7 @@ def test_making_without_rights_names_the_command_and_what_root_has_made_is_used(
     with pytest.raises(NotPermitted) as caught:
         devices.provide(host.session, jobs)
     assert str(caught.value) == (
-        "making MIG instances takes root: sudo nvidia-smi mig -i 0 -cgi 3g.20gb:4,3g.20gb:0 -C; those that are there are used"
+        "creating MIG instances requires root: sudo nvidia-smi mig -i 0 -cgi 3g.20gb:4,3g.20gb:0 -C; those that are there are used"
     )
     assert host.recorded() == []
     for start in (4, 0):
@@ -245,12 +245,12 @@ def test_a_gpu_that_somebody_else_is_on_is_refused(host: Host, gpu: int, colloca
     with pytest.raises(GpuUnavailable) as caught:
         devices.provide(host.session, {RUN: host.job(gpu, collocation)})
     assert f"is in use by process {os.getpid()} (" in str(caught.value)
-    assert str(caught.value).endswith("), which no run of ours has started")
+    assert str(caught.value).endswith("), which is not a run of this scheduler")
     assert (host.there(), host.recorded()) == ([], [])
 
 
 def test_mig_mode_is_refused_where_it_is_not_what_it_takes(host: Host) -> None:
-    with pytest.raises(GpuUnavailable, match=r"is not in MIG mode, which is yours to set: sudo nvidia-smi -i 2 -mig 1"):
+    with pytest.raises(GpuUnavailable, match=r"is not in MIG mode; to enable it: sudo nvidia-smi -i 2 -mig 1"):
         host.provide(a=(2, "1g.10gb"))
     with pytest.raises(GpuUnavailable, match=r"is in MIG mode, which allows no run on the whole GPU: .*-i 0 -mig 0"):
         host.provide(a=(0, "MPS"))
@@ -293,6 +293,9 @@ def test_simulated_clients_need_no_program(host: Host, tmp_path: Path, monkeypat
 
 def test_one_scheduler_at_a_time_divides_gpus(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hypergauge.scheduler.devices.devices._LOCK_SECONDS", 0.1)
-    with host.devices._locked(), pytest.raises(GpuUnavailable, match="another scheduler has been dividing the GPUs"):
+    with (
+        host.devices._locked(),
+        pytest.raises(GpuUnavailable, match="another scheduler has been changing the GPUs' partitions"),
+    ):
         host.provide(a=(0, "3g.20gb"))
     assert host.provide(a=(0, "3g.20gb"))

@@ -103,7 +103,7 @@ def test_a_name_that_says_nothing_is_refused(world: World, file: Path) -> None:
     assert "'a.json' is for a trace: add --trace" in refused("-o", "a.json")
     assert "a capsule holds all of its runs: -m goes with samples and traces" in refused("-o", "a.capsule", "-m", "x")
     assert "no samples of 'gpu_powr' (did you mean 'gpu_power'?)" in refused("-o", "a.csv", "-m", "gpu_powr")
-    assert "names no run; there are the experiments 20" in bench(world.database, "export", "9", "-o", "a.csv", status=2)
+    assert "names no run; existing experiments: 20" in bench(world.database, "export", "9", "-o", "a.csv", status=2)
 
 
 @pytest.mark.slow
@@ -178,7 +178,7 @@ def test_a_file_that_is_no_whole_capsule_is_refused(world: World, file: Path, em
         parts = [manifest.parts[0] + 1]
     with pytest.raises(StatementFailed, match=r"600 .*601"):
         import_capsule(there, rewritten(file, parts=parts))
-    with pytest.raises(BadBackup, match=r"samples/00001.parquet is not in it"):
+    with pytest.raises(BadBackup, match=r"samples/00001.parquet is missing"):
         import_capsule(there, rewritten(file, parts=[600, 600]))
     assert runs(there) == 0
 

@@ -92,7 +92,7 @@ def test_notes_are_added_replaced_and_taken_away(bench: Bench, world: World) -> 
         ("20/1/1", "  "): "the note is empty",
         ("20/1/1", "x", "--append", "--force"): "--append and --force exclude each other",
         ("20/1/9", "x"): "20/1/9 names no run; there are the runs 20/1/1, 20/1/2",
-        ("21/1/1", "x"): "21/1/1 names no run; there are the experiments 20",
+        ("21/1/1", "x"): "21/1/1 names no run; existing experiments: 20",
         ("20", "x"): "20 names 2 runs; name one, such as 20/1/1",
         ("the baseline", "20/1/1"): "'the baseline' selects nothing: write EXPERIMENT",
         (): "Missing argument 'RUN'",

@@ -112,7 +112,7 @@ def test_others_are_nowhere_but_that_there_were_some(lab: Lab, bench: Bench) -> 
     assert [one["experiment_id"] for one in bench(ann, "list", "--json")] == [20, 21]
     assert {run["owner"] for run in bench(ann, "list", "20", "--json")} == {ann}
     assert "20/3/2 names no run; there are the runs 20/3/1" in bench(ann, "list", "20/3/2", status=2)
-    assert "22 names no run; there are the experiments 20, 21" in bench(ann, "compare", "22", status=2)
+    assert "22 names no run; existing experiments: 20, 21" in bench(ann, "compare", "22", status=2)
     shared = bench(ann, "compare", "20/3", "--json")
     assert [run["shared"] for run in shared["quality"]] == [True]
     assert "another run used the GPU of 20/3/1" in bench(ann, "interference", "20", status=1)

@@ -202,7 +202,7 @@ BAD = [
     (job("file_sd_configs: [{files: [x.txt]}]"), "3:32", "'x.txt' does not end in .json, .yml or .yaml"),
     (job("file_sd_configs: [{files: ['*/x.yml']}]"), "3:32", "has a wildcard that is not in its last part"),
     (job("announced_sd_configs: [{refresh: 1s}]"), "3:29", "unknown key 'refresh' (did you mean 'refresh_interval'?)"),
-    (job("http_sd_configs: [{url: ftp://x}]"), "3:29", "this is no address of a service discovery"),
+    (job("http_sd_configs: [{url: ftp://x}]"), "3:29", "not an address of a service discovery"),
     (job("http_sd_configs: [{url: 'http://me:secret@x'}]"), "3:29", "log in by basic_auth"),
     (job("static_configs: [{targets: ['a/b']}]"), "3:33", "'a/b' has a path"),
     (job("static_configs: [{targets: [a:1, a:1]}]"), "3:38", "target 'a:1' stands already in line 3"),

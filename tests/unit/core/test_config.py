@@ -73,7 +73,7 @@ def test_a_child_gets_the_same_settings(tmp_path: Path) -> None:
         ("output_limit = 'much'\n", r"output_limit is 'much', but must be a size such as 512MiB"),
         ("output_limit = 1.5\n", r"bench\.toml: output_limit is 1\.5, but must be a size such as 512MiB"),
         ("output_limit = '4 KiB'\n", r"output_limit is 4096 bytes, but must be at least 1 MiB, or 0 for no limit"),
-        ("environments = 3\n", r"bench\.toml: environments is no section: write \[environments.NAME\]"),
+        ("environments = 3\n", r"bench\.toml: environments is not a section: write \[environments.NAME\]"),
         ("[environments]\nx = 3\n", r"environments\.x is 3, but must be a section \[environments\.x\]"),
         (
             "[environments.x]\nentrypoint = 'a'\n",

@@ -67,11 +67,11 @@ def test_defaults_need_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("rules = 3\n", r"rules is no section"),
+        ("rules = 3\n", r"rules is not a section"),
         ("[rules]\nevry = '1 s'\n", r"bench\.toml: \[rules\]: unknown setting 'evry' \(did you mean 'every'\?\)"),
         ("[rules]\nevery = 10\n", r"\[rules\]: every must be a duration such as '10 s'"),
         ("[rules]\nevery = '10 ms'\n", r"\[rules\]: every is 10 ms, but must lie between 500 ms and 1 h"),
-        ("[rules]\nevery = '10 sec'\n", r"\[rules\]: '10 sec' is no duration: there is no unit 'sec'"),
+        ("[rules]\nevery = '10 sec'\n", r"\[rules\]: '10 sec' is not a duration: there is no unit 'sec'"),
         ("[rules]\npreset = 3\n", r"\[rules\]: preset must be a string"),
         ("[rules]\nfolder = 'none'\n", r"\[rules\]: there is no folder '.*none'"),
         (
@@ -80,9 +80,9 @@ def test_defaults_need_no_file(tmp_path: Path) -> None:
         ),
         ("[rules.X]\nactions = 'mark'\n", r"\[rules\.X\]: actions must be a list of strings"),
         ("[rules.X]\nenabled = 1\n", r"\[rules\.X\]: enabled must be true or false"),
-        ("actions = 3\n", r"actions is no section"),
+        ("actions = 3\n", r"actions is not a section"),
         ("[actions.mark]\ncommand = ['a']\n", r"\[actions\.mark\]: there is an action 'mark' already"),
-        ("[actions.'a:b']\ncommand = ['a']\n", r"'a:b' is no name"),
+        ("[actions.'a:b']\ncommand = ['a']\n", r"'a:b' is not a valid name"),
         ("[actions.x]\n", r"\[actions\.x\]: it must have a webhook or a command"),
         ("[actions.x]\ncommand = []\n", r"\[actions\.x\]: command must be a list of strings, the program first"),
         ("[actions.x]\ncommand = 'rm -r /'\n", r"\[actions\.x\]: command must be a list of strings"),

@@ -140,7 +140,7 @@ def test_who_is_not_let_in_is_told_how(
     [
         ("http://127.0.0.1:1", "Grafana at http://127.0.0.1:1 does not answer: "),
         ("http://me:hunter2@127.0.0.1:1/grafana/", "Grafana at http://127.0.0.1:1/grafana does not answer: "),
-        ("ftp://127.0.0.1", "no address of Grafana"),
+        ("ftp://127.0.0.1", "not an address of Grafana"),
     ],
 )
 def test_an_address_where_there_is_none(grafana: GrafanaServer, url: str, said: str) -> None:

@@ -69,7 +69,7 @@ def test_mig_mode_needs_no_instances() -> None:
         ("2xH100,", "''"),
         ("1xA100:7x1g.6gb", "there is no MIG profile '1g.6gb' on A100 (did you mean '1g.5gb'?)"),
         ("1xT4:1x1g.5gb", "there is no MIG profile '1g.5gb' on T4, which has no MIG"),
-        ("1xA100:1g.5gb", "'1g.5gb' is no set of MIG instances: write COUNTxPROFILE"),
+        ("1xA100:1g.5gb", "'1g.5gb' is not a set of MIG instances: write COUNTxPROFILE"),
         ("1xA100:8x1g.5gb", "8x1g.5gb do not fit"),
         ("1xA100:1x4g.20gb+2x2g.10gb", "do not fit"),
         ("1xH100:5x1g.20gb", "do not fit"),

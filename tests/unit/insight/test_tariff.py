@@ -88,7 +88,7 @@ def test_a_gpu_has_the_price_of_the_longest_name_that_its_model_contains(tmp_pat
         ("price_per_kwh = 1\n[[times]]\ndays = ['sat']\nprice_per_kwh = 1\n[[times]]\ndays = ['sum']\nprice_per_kwh = 1",
          "[[times]] 2: there is no day 'sum' (did you mean 'sun'?)"),
         ("price_per_kwh = 1\n[times]\nfrom = '22:00'", "times must be an array of tables: [[times]]"),
-        ("gpu_hour = 1", "gpu_hour is no section: write [gpu_hour], and below it a price for each name"),
+        ("gpu_hour = 1", "gpu_hour is not a section: write [gpu_hour], and below it a price for each name"),
         ("[gpu_hour]\nH100 = '2'", "[gpu_hour] H100 is '2', but must be a number of at least 0"),
     ],
 )  # fmt: skip

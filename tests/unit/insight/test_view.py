@@ -50,10 +50,10 @@ def charts(*others: str) -> str:
 
 
 BAD: dict[str, tuple[str | bytes, str]] = {
-    "empty": ("", ":1:1: not a view, for it is no JSON: Expecting value"),
-    "no JSON": ('{"hypergauge": 1,\n "charts": [}', ":2:13: not a view, for it is no JSON: Expecting value"),
-    "binary": (b"\x89PNG\r\n\xff", ": not a view, for it is no JSON"),
-    "deep": ("[" * 100_000, ": not a view, for it is no JSON"),
+    "empty": ("", ":1:1: not a view: invalid JSON: Expecting value"),
+    "no JSON": ('{"hypergauge": 1,\n "charts": [}', ":2:13: not a view: invalid JSON: Expecting value"),
+    "binary": (b"\x89PNG\r\n\xff", ": not a view: invalid JSON"),
+    "deep": ("[" * 100_000, ": not a view: invalid JSON"),
     "large": ("[" + "1," * 200_000 + "1]", ": not a view: that is a few hundred bytes"),
     "a list": ("[]", ': not a view: that begins with {"hypergauge": 1, "charts": ['),
     "something else": ('{"panels": []}', ': not a view: that begins with {"hypergauge": 1, "charts": ['),
@@ -62,10 +62,10 @@ BAD: dict[str, tuple[str | bytes, str]] = {
         '{"hypergauge": 2, "panels": []}',
         f": hypergauge: this view is of version 2, and hypergauge {__version__} reads version 1: install a newer hypergauge",
     ),
-    "no charts": ('{"hypergauge": 1}', ": charts is no list of one chart or more"),
-    "none": ('{"hypergauge": 1, "charts": []}', ": charts is no list of one chart or more"),
-    "a word": ('{"hypergauge": 1, "charts": "all"}', ": charts is no list of one chart or more"),
-    "a chart that is none": (charts("7"), ": charts[1] is no object in braces"),
+    "no charts": ('{"hypergauge": 1}', ": charts must be a list of at least one chart"),
+    "none": ('{"hypergauge": 1, "charts": []}', ": charts must be a list of at least one chart"),
+    "a word": ('{"hypergauge": 1, "charts": "all"}', ": charts must be a list of at least one chart"),
+    "a chart that is none": (charts("7"), ": charts[1] is not an object in braces"),
     "an unknown key": (
         '{"hypergauge": 1, "chart": []}',
         ": chart is unknown (did you mean 'charts'?)",
@@ -85,7 +85,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     ),
     "a label": (
         charts('{"metrics": ["loss"], "runs": ["20/1/3"]}'),
-        ": charts[1].runs: '20/1/3' is no run's id; `bench list SELECTOR` shows them",
+        ": charts[1].runs: '20/1/3' is not a run's id; `bench list SELECTOR` shows them",
     ),
     "by what": (
         charts('{"metrics": ["loss"], "by": "workloads"}'),

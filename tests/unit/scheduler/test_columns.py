@@ -80,8 +80,8 @@ def test_two_columns_that_mean_the_same_are_refused(tmp_path: Path) -> None:
         read(tmp_path, "Experiment,Workload,File,Devices,Params,Device,Parameters,params")
     where = tmp_path / "experiments.csv"
     assert str(caught.value).splitlines() == [
-        f"{where}:1:41: 'Device' is too near to the column 'Devices', which is there as well: leave it out or rename it",
-        f"{where}:1:48: 'Parameters' is too near to the column 'Params', which is there as well: leave it out or rename it",
+        f"{where}:1:41: 'Device' is too similar to the column 'Devices', which also exists: remove or rename it",
+        f"{where}:1:48: 'Parameters' is too similar to the column 'Params', which also exists: remove or rename it",
         f"{where}:1:59: there is a column 'params' already",
     ]
 
@@ -91,7 +91,7 @@ def test_a_required_column_that_is_nearly_there_is_one_problem(tmp_path: Path) -
         read(tmp_path, "Experiment,Workloads,File")
     [problem] = caught.value.problems
     assert problem.message == (
-        "the column 'Workload' is missing; the header has Experiment, Workloads, File (did you write 'Workloads' for it?)"
+        "the column 'Workload' is missing; the header has Experiment, Workloads, File (rename 'Workloads'?)"
     )
 
 

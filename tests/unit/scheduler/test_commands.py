@@ -66,7 +66,7 @@ def test_a_named_environment_is_where_bench_toml_says(write: Write, tmp_path: Pa
         ("1,1,torch,,r50,,", "[environments.torch]\nentry_point = 'torchrnu x'", "there is no program 'torchrnu' in PATH"),
         ("1,1,torch,train.py,,,", "[environments.torch]\ndirectory = 'gone'", "[environments.torch]: there is no folder {work}/gone"),
         ("1,1,torch,train.py,,,", "[environments.torch]\npython = '/gone/python'", "2:5: Environment: there is no interpreter /gone/python"),
-        ("1,1,-,train.py,,/d,", "", "2:19: Data: data is for a model's entry point, and this row has a script"),
+        ("1,1,-,train.py,,/d,", "", "2:19: Data: data is for a model's entry point, but this row has a script"),
     ],
 )  # fmt: skip
 def test_entry_points_that_are_none(write: Write, row: str, toml: str, said: str) -> None:
@@ -118,7 +118,7 @@ def test_a_project_with_a_command_for_a_shell_gets_one(write: Write, project: Pa
     [
         (PROJECT, "alpha=1", "No value given for missing parameters: 'data'"),
         (PROJECT, "data=x --fast", "the parameter '--fast' of a project has no value"),
-        (PROJECT, "x", "'x' is no parameter of a project: write name=value"),
+        (PROJECT, "x", "'x' is not a parameter of a project: write name=value"),
         ("entry_points: {other: {command: x}}\n", "", "Could not find main among entry points ['other']"),
         ("entry_points: [\n", "", "MLflow cannot read the project: "),
     ],

@@ -118,9 +118,7 @@ def test_conda_environments_that_are_none(write: Write, programs: Path, row: str
 
 def test_without_conda(write: Write, programs: Path) -> None:
     file = write("1,1,conda:torch,train.py,,,")
-    assert "2:5: Environment: conda is not installed: neither CONDA_EXE nor PATH leads to conda, mamba" in problems(
-        file
-    )
+    assert "2:5: Environment: conda is not installed: neither CONDA_EXE nor PATH has conda, mamba" in problems(file)
     (programs / "conda").write_text("#!/bin/sh\necho 'no space left' >&2; exit 1\n")
     (programs / "conda").chmod(0o755)
     assert f"2:5: Environment: {programs}/conda does not list its environments: no space left" in problems(file)
@@ -241,6 +239,6 @@ def test_containers_that_cannot_be(write: Write, docker: Path, row: str, toml: s
 
 def test_without_docker(write: Write, programs: Path) -> None:
     file = write(f"1,1,docker:{IMAGE},train.py,,,")
-    assert "2:5: Environment: docker is not installed: PATH does not lead to it" in problems(file)
+    assert "2:5: Environment: docker is not installed: it is not on PATH" in problems(file)
     fake_docker.install(programs, IMAGE)
     assert "2:5: Environment: docker cannot be used: Cannot connect to the Docker daemon at unix:///" in problems(file)

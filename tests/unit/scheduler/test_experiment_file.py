@@ -186,27 +186,27 @@ def test_profilers_are_kept_apart_from_listeners(write: Write) -> None:
         ("Experiment,Workload,File\n1,1,é".encode() + b"\xe9\n", "2:6: this is not a text file in UTF-8: byte 0xe9"),
         (
             "Experiment,Wrkload,File\n1,1,train.py\n",
-            "1:12: the column 'Workload' is missing; the header has Experiment, Wrkload, File (did you write 'Wrkload'",
+            "1:12: the column 'Workload' is missing; the header has Experiment, Wrkload, File (rename 'Wrkload'?)",
         ),
         ("Experiment;Workload;File\n1;1;a\n", "1:1: the column 'Experiment' is missing; the header has Experiment;"),
         ("Experiment,Workload\n1,1\n", "1:1: a column 'File' or 'Model' is missing; the header has Experiment, Work"),
         ("Experiment,Workload,File,experiment\n1,1,a,1\n", "1:26: there is a column 'experiment' already"),
         (HEADER + '1,1,,,,,,train.py,,"--label a\n1,2,,,,,,train.py,,\n', "2:20: the quote that opens here is never"),
-        (HEADER + '1,1,,,,,,train.py,,"a" b\n', "2:20: 'b' stands behind the closing quote"),
+        (HEADER + '1,1,,,,,,train.py,,"a" b\n', "2:20: 'b' follows the closing quote"),
         (HEADER + "1,one,,,,,,train.py,,\n", "2:3: Workload: must be a whole number of at most 9 digits, not 'one'"),
         (HEADER + " , 1 ,,,,,,train.py,,\n", "2:1: Experiment: must be a whole number of at most 9 digits, not ''"),
         (HEADER + "1,-1,,,,,,train.py,,\n", "2:3: Workload: must be a whole number of at most 9 digits, not '-1'"),
         (HEADER + "1,1,,,,PPS,,train.py,,\n", "2:8: Collocation: unknown collocation 'PPS' (did you mean 'MPS'?)"),
         (HEADER + "1,1,,,,MPS:101,,train.py,,\n", "2:8: Collocation: the active thread percentage of MPS is 1 to 100"),
         (HEADER + "1,1,finishd,,,,,train.py,,\n", "2:5: Status: unknown status 'finishd' (did you mean 'finished'?)"),
-        (HEADER + "1,1,,,0++1,,,train.py,,\n", "2:7: Devices: '' is no device: write an index or a GPU's UUID"),
+        (HEADER + "1,1,,,0++1,,,train.py,,\n", "2:7: Devices: '' is not a device: write a GPU's index or UUID"),
         (HEADER + "1,1,,,0+0,,,train.py,,\n", "2:7: Devices: 0+0 names a device twice"),
         (
             HEADER + "1,1,,,,,cnda:x,train.py,,\n",
             "2:9: Environment: unknown kind of environment 'cnda' (did you mean 'c",
         ),
-        (HEADER + "1,1,,,,,venv:,train.py,,\n", "2:9: Environment: environment 'venv:' says nothing behind the colon"),
-        (HEADER + "1,1,,,,,,train.py,top+,\n", "2:19: Listeners: 'top+' names an empty listener"),
+        (HEADER + "1,1,,,,,venv:,train.py,,\n", "2:9: Environment: environment 'venv:' has no value after the colon"),
+        (HEADER + "1,1,,,,,,train.py,top+,\n", "2:19: Listeners: 'top+' has an empty listener name"),
         (HEADER + "1,1,,,,,,train.py,,'a\n", "2:20: Params: the parameters cannot be split into words: no closing"),
         (HEADER + "1,1,,,,,,,,\n", "2:10: the row has neither a File nor a Model"),
         ("Experiment,Workload,File,Model\n1,1,a,b\n", "2:5: the row has both a File and a Model; leave one empty"),
@@ -257,8 +257,8 @@ def test_actions_are_pairs_of_a_rule_and_what_is_done(write: Write) -> None:
 @pytest.mark.parametrize(
     ("cell", "problem"),
     [
-        ("Idle", "'Idle' is no action: write RULE:ACTION, and several as RULE:ACTION+RULE:ACTION"),
-        ("Idle:mark+", "'' is no action: write RULE:ACTION"),
+        ("Idle", "'Idle' is not an action: write RULE:ACTION, or several as RULE:ACTION+RULE:ACTION"),
+        ("Idle:mark+", "'' is not an action: write RULE:ACTION"),
         ("Idel:mark", "there is no rule 'Idel' (did you mean 'Idle'?)"),
         ("Busy:mark", "the rule 'Busy' is switched off in bench.toml"),
         ("Idle:stop", "there is no action 'stop' (did you mean 'stop-run'?)"),
@@ -284,7 +284,7 @@ def test_a_file_that_is_none(write: Write) -> None:
         ExperimentFile.read(path.with_name("pipe"))
 
 
-@pytest.mark.parametrize(("mode", "message"), [(0o444, "may not be written"), (0o000, "may not be read")])
+@pytest.mark.parametrize(("mode", "message"), [(0o444, "is not writable"), (0o000, "may not be read")])
 def test_a_file_that_its_owner_has_closed(write: Write, mode: int, message: str) -> None:
     path = write(HEADER + "1,1,,,,,,train.py,,\n")
     path.chmod(mode)
@@ -305,10 +305,10 @@ def test_a_file_that_its_owner_has_closed(write: Write, mode: int, message: str)
         ("1,1,,,0+{uuid},,,train.py,,", "2:7: Devices: 0+{uuid} names a device twice"),
         ("1,1,,,0,3g.71gb,,train.py,,", "2:9: Collocation: GPU 0 (NVIDIA A100-SXM4-40GB) has no MIG profile '3g.71gb'"),
         ("1,1,,,0,1g.6gb,,train.py,,", "(did you mean '1g.5gb'?)"),
-        ("1,1,,,2,1g.5gb,,train.py,,", "GPU 2 (Tesla T4) has no MIG profiles that are known"),
+        ("1,1,,,2,1g.5gb,,train.py,,", "GPU 2 (Tesla T4) has no known MIG profiles"),
         ("1,1,,,0+1,3g.20gb,,train.py,,", "2:11: Collocation: the MIG profile 3g.20gb takes one device, but the row h"),
         ("1,1,,,,MPS,,train.py,,", "2:8: Collocation: MPS needs a device, but the row has none"),
-        ("1,1,,,0,3g.20gb,,train.py,,", "2:9: Collocation: GPU 0 (NVIDIA A100-SXM4-40GB) is not in MIG mode, which is yours to set: sudo nvidia-smi -i 0 -mig 1"),
+        ("1,1,,,0,3g.20gb,,train.py,,", "2:9: Collocation: GPU 0 (NVIDIA A100-SXM4-40GB) is not in MIG mode; to enable it: sudo nvidia-smi -i 0 -mig 1"),
         ("1,1,,,3,,,train.py,,", "2:9: Collocation: GPU 3 (NVIDIA A100-SXM4-40GB) is in MIG mode, which allows no run on the whole GPU: name a profile (1g.5gb, 1g.10gb, "),
         ("1,1,,,3,MPS,,train.py,,", "or sudo nvidia-smi -i 3 -mig 0"),
         ("1,1,,,3,4g.20gb,,train.py,,\n1,1,,,{mig},4g.20gb,,train.py,,", "2:9: Collocation: 2 x 4g.20gb do not fit on GPU 3 (NVIDIA A100-SXM4-40GB); 4g.20gb + 3g.20gb, or 2 x 3g.20gb, or 4g.20gb + 2g.10gb would"),

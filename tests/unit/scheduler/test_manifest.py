@@ -306,9 +306,9 @@ def test_what_has_changed_since(repository: Path, writer: ManifestWriter) -> Non
     now[LOCK] = now[LOCK].replace(f"pytest=={pytest.__version__}\n", "pytest==0.1\nnew @ file:///x\n")
     assert differences(then, now) == [
         f"the commit was {before[:10]} and is {head()[:10]}",
-        "files of the repository differ from their commit in another way than then",
+        "the uncommitted changes of the repository are different",
         "package new was not installed and is file:///x",
         f"package pytest was {pytest.__version__} and is 0.1",
     ]
     now[LOCK] = "# nothing\n"
-    assert differences(then, now)[-1].endswith("packages more differ")
+    assert differences(then, now)[-1].endswith("more packages differ")

@@ -22,14 +22,14 @@ from hypergauge.scheduler.plan.retries import run_with_retries
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        (Policy(timeout=0), "--timeout is a positive number of seconds, not 0"),
-        (Policy(timeout=math.nan), "--timeout is a positive number of seconds, not nan"),
-        (Policy(workload_timeout=-1), "--workload-timeout is a positive number of seconds, not -1"),
-        (Policy(workload_timeout=math.inf), "--workload-timeout is a positive number of seconds, not inf"),
-        (Policy(retries=-1), "--retries is a number from 0 to 1000, not -1"),
-        (Policy(retries=1001), "--retries is a number from 0 to 1000, not 1001"),
-        (Policy(repeat=0), "--repeat is a number from 1 to 10000, not 0"),
-        (Policy(repeat=10_001), "--repeat is a number from 1 to 10000, not 10001"),
+        (Policy(timeout=0), "--timeout must be a positive number of seconds, not 0"),
+        (Policy(timeout=math.nan), "--timeout must be a positive number of seconds, not nan"),
+        (Policy(workload_timeout=-1), "--workload-timeout must be a positive number of seconds, not -1"),
+        (Policy(workload_timeout=math.inf), "--workload-timeout must be a positive number of seconds, not inf"),
+        (Policy(retries=-1), "--retries must be a number from 0 to 1000, not -1"),
+        (Policy(retries=1001), "--retries must be a number from 0 to 1000, not 1001"),
+        (Policy(repeat=0), "--repeat must be a number from 1 to 10000, not 0"),
+        (Policy(repeat=10_001), "--repeat must be a number from 1 to 10000, not 10001"),
     ],
 )
 def test_what_makes_no_sense_is_refused(policy: Policy, expected: str) -> None:

@@ -144,8 +144,8 @@ def test_a_profiler_that_is_not_there(
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ("nsys+ncu", "nsys and ncu exclude each other: the GPU has room for one profiler at a time"),
-        ("ncu+perf+nsys", "ncu and nsys exclude each other: the GPU has room for one profiler at a time"),
+        ("nsys+ncu", "nsys and ncu exclude each other: a GPU supports one profiler at a time"),
+        ("ncu+perf+nsys", "ncu and nsys exclude each other: a GPU supports one profiler at a time"),
     ],
 )
 def test_profilers_that_exclude_each_other(programs: Path, names: str, message: str) -> None:
@@ -156,7 +156,7 @@ def test_profilers_that_exclude_each_other(programs: Path, names: str, message: 
 
 def test_torch_is_a_profiler_of_the_gpu(programs: Path, tmp_path: Path) -> None:
     to_be_made = str(tmp_path / "env" / "bin" / "python")  # PyTorch in it is unknown until it exists
-    expected = ["nsys and torch exclude each other: the GPU has room for one profiler at a time"]
+    expected = ["nsys and torch exclude each other: a GPU supports one profiler at a time"]
     assert list(problems(["nsys", "torch"], to_be_made, script=True)) == expected
 
 
@@ -169,7 +169,7 @@ def test_an_interpreter_without_pytorch(tmp_path: Path) -> None:
 
 
 def test_a_container_cannot_be_seen_into() -> None:
-    assert list(problems(["nsys", "perf"], None, script=True)) == ["nsys+perf cannot see into a container"]
+    assert list(problems(["nsys", "perf"], None, script=True)) == ["nsys+perf cannot profile inside a container"]
     assert list(problems([], None, script=True)) == []
 
 
@@ -195,7 +195,9 @@ def test_counters_of_a_gpu_that_are_for_administrators(
     problem = Ncu(tmp_path).problem(PYTHON)
     if refused:
         assert problem is not None
-        assert problem.startswith("ncu may not read the GPU's counters (ERR_NVGPUCTRPERM), which the driver keeps for")
+        assert problem.startswith(
+            "ncu may not read the GPU's counters (ERR_NVGPUCTRPERM), which the driver reserves for"
+        )
         assert "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/" in problem
     else:
         assert problem is None

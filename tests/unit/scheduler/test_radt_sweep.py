@@ -67,14 +67,14 @@ def test_what_is_not_said_is_as_in_ours(tmp_path: Path) -> None:
     ("content", "problem"),
     [
         ("a: [1\n", ":2:1: not valid YAML: expected ',' or ']', but got '<stream end>'"),
-        ("- 1\n", ": this is no sweep: it has no keys"),
-        (f"{LEAST}listener: top\n", ": listener: a sweep of radT's has no such key (did you mean 'listeners'?)"),
+        ("- 1\n", ": not a sweep: the file has no keys"),
+        (f"{LEAST}listener: top\n", ": listener: radT's sweep files have no such key (did you mean 'listeners'?)"),
         (
             f"{LEAST}method: random\n",
-            ": method: radT puts the points of the grid into a random order, and draws nothing",
+            ": method: radT only shuffles the points of the grid",
         ),
-        ("experiment: 0\nfile: a.py\n", ": parameters: this is a list of `NAME: {values: […]}`"),
-        ("experiment: 0\nfile: a.py\nparameters: {x: [1]}\n", ": parameters.x: this is `values: […]`, not [1]"),
+        ("experiment: 0\nfile: a.py\n", ": parameters: must be a list of `NAME: {values: […]}`"),
+        ("experiment: 0\nfile: a.py\nparameters: {x: [1]}\n", ": parameters.x: must be `values: […]`, not [1]"),
         ("file: a.py\nparameters: {x: {values: [1]}}\n", ": experiment: id is missing"),
         (LEAST.replace("train.py", ""), ": experiment: there is neither a file nor a model to run"),
         (f"{LEAST}collocation: PPS\n", ": experiment.collocation: unknown collocation 'PPS' (did you mean 'MPS'?)"),
@@ -92,4 +92,6 @@ def test_a_sweep_that_is_scheduled_is_sent_to_the_command_for_it(tmp_path: Path,
     path = write(tmp_path, LEAST, name)
     with pytest.raises(BadRequest) as caught:
         checks.load(path, Inventory(), {})
-    assert str(caught.value) == f"{path}: this is no CSV; `bench sweep` makes an experiment file of a sweep"
+    assert (
+        str(caught.value) == f"{path}: this is not a CSV file; `bench sweep` converts a sweep into an experiment file"
+    )

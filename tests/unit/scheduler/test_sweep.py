@@ -175,16 +175,16 @@ def test_an_experiment_file_reads_what_a_sweep_has_written(values: list[Any], na
         (BASE + "colocation = 1\n", "experiment.colocation: unknown key 'colocation' (did you mean 'collocation'?)"),
         (
             BASE + 'data = "d"\n',
-            "experiment.data: data is for a model's entry point, and this is a script: say it in params",
+            "experiment.data: data is for a model's entry point, but this is a script: use params",
         ),
-        (BASE, "there is nothing to vary: give [grid] or [random] a parameter"),
+        (BASE, "nothing to vary: add a parameter to [grid] or [random]"),
         ('[experiment]\nfile = "a.py"\n[grid]\nx = [1]\n', "experiment: id is missing"),
         (
             '[experiment]\nfile = "a.py"\nid = "1"\n[grid]\nx = [1]\n',
             "experiment.id: expected a whole number from 0 to 999999999",
         ),
         (BASE + "name = 3\n[grid]\nx = [1]\n", "experiment.name: expected a text in quotes"),
-        (BASE + 'name = "a\\nb"\n[grid]\nx = [1]\n', "experiment.name: this is one line"),
+        (BASE + 'name = "a\\nb"\n[grid]\nx = [1]\n', "experiment.name: must be one line"),
         (
             BASE + 'environment = "conde:x"\n[grid]\nx = [1]\n',
             "experiment.environment: unknown kind of environment 'conde' (did you mean 'conda'?)",
@@ -195,39 +195,39 @@ def test_an_experiment_file_reads_what_a_sweep_has_written(values: list[Any], na
         ),
         (
             BASE + 'devices = ["0", "x"]\n[grid]\nx = [1]\n',
-            "experiment.devices: 'x' is no device: write an index or a GPU's UUID, and several as 0+1",
+            "experiment.devices: 'x' is not a device: write a GPU's index or UUID, or several as 0+1",
         ),
         (
             BASE + "devices = [0.5]\n[grid]\nx = [1]\n",
-            "experiment.devices: this is a text in quotes, or a list of them, not 0.5",
+            "experiment.devices: must be a text in quotes or a list of texts, not 0.5",
         ),
-        (BASE + 'listeners = "host++"\n[grid]\nx = [1]\n', "experiment.listeners: 'host++' names an empty listener"),
+        (BASE + 'listeners = "host++"\n[grid]\nx = [1]\n', "experiment.listeners: 'host++' has an empty listener name"),
         (
             BASE + "together = 0\n[grid]\nx = [1]\n",
-            "experiment.together: this is how many rows share a workload, 1 to 1000, not 0",
+            "experiment.together: must be the number of rows that share a workload, 1 to 1000, not 0",
         ),
         (
             BASE + "together = []\n[grid]\nx = [1]\n",
-            "experiment.together: this is how many rows share a workload, 1 to 1000, not []",
+            "experiment.together: must be the number of rows that share a workload, 1 to 1000, not []",
         ),
         (
             BASE + 'params = "--a \'"\n[grid]\nx = [1]\n',
             "experiment.params: the parameters cannot be split into words: no closing quotation",
         ),
         (BASE + 'params = "x=1"\n[grid]\nx = [1]\n', "experiment: params: 'x' is fixed here, and varied as well"),
-        (BASE + "[grid]\nx = 1\n", "grid.x: this is a list of values, not 1"),
-        (BASE + "[grid]\nx = []\n", "grid.x: this is a list of values, not []"),
-        (BASE + "[grid]\nx = [1, 1]\n", "grid.x: a value is there twice"),
-        (BASE + "[grid]\nx = [[1]]\n", "grid.x: a value is a number, a text, true or false, not [1]"),
-        (BASE + "[grid]\nx = [inf]\n", "grid.x: inf is no number to run with"),
+        (BASE + "[grid]\nx = 1\n", "grid.x: must be a list of values, not 1"),
+        (BASE + "[grid]\nx = []\n", "grid.x: must be a list of values, not []"),
+        (BASE + "[grid]\nx = [1, 1]\n", "grid.x: a value occurs twice"),
+        (BASE + "[grid]\nx = [[1]]\n", "grid.x: a value must be a number, a text, true or false, not [1]"),
+        (BASE + "[grid]\nx = [inf]\n", "grid.x: inf is not a finite number"),
         (BASE + '[grid]\nx = ["a\\nb"]\n', "grid.x: 'a\\nb' is not one line"),
         (
             BASE + "[grid]\nmodel.lr = [1]\n",
-            "grid.model: this is a list of values; a name with a dot in it stands in quotes",
+            "grid.model: must be a list of values; quote a name that contains a dot",
         ),
         (
             BASE + '[grid]\n"--x" = [1]\n',
-            "grid.--x: this is no parameter's name: write it without dashes before it",
+            "grid.--x: not a parameter's name: write it without leading dashes",
         ),
         (BASE + "[random]\nseed = 1\n", "random: count is missing"),
         (BASE + "[random]\ncount = 1\n", "random: seed is missing"),
@@ -237,7 +237,7 @@ def test_an_experiment_file_reads_what_a_sweep_has_written(values: list[Any], na
         ),
         (
             BASE + "[random]\ncount = 1\nseed = 1\n",
-            "random: there is nothing to draw: give a parameter to one of uniform, loguniform, int, choice",
+            "random: nothing to draw: give a parameter to one of uniform, loguniform, int, choice",
         ),
         (
             BASE + "[random]\ncount = 1\nseed = 1\nloguni = {x = [1, 2]}\n",
@@ -245,19 +245,19 @@ def test_an_experiment_file_reads_what_a_sweep_has_written(values: list[Any], na
         ),
         (
             BASE + "[random]\ncount = 1\nseed = 1\nuniform = {x = [1]}\n",
-            "random.uniform: x: a range is two numbers, [low, high]",
+            "random.uniform: x: a range must be two numbers, [low, high]",
         ),
         (
             BASE + "[random]\ncount = 1\nseed = 1\nuniform = {x = [2, 1]}\n",
-            "random.uniform: x: the range ends at 1, which is not above its beginning 2",
+            "random.uniform: x: the range ends at 1, which is not above its start 2",
         ),
         (
             BASE + "[random]\ncount = 1\nseed = 1\nloguniform = {x = [0, 1]}\n",
-            "random.loguniform: x: the range of a logarithm begins above 0, not at 0",
+            "random.loguniform: x: a loguniform range must begin above 0, not at 0",
         ),
         (
             BASE + "[random]\ncount = 1\nseed = 1\nint = {x = [0, 1.5]}\n",
-            "random.int: x: both ends are whole numbers, not 0 and 1.5",
+            "random.int: x: both ends must be whole numbers, not 0 and 1.5",
         ),
         (
             BASE + "[random]\ncount = 1\nseed = 1\nint = {x = [0, 1]}\nchoice = {x = [1]}\n",
@@ -279,7 +279,7 @@ def test_what_cannot_be_meant_is_refused(write: Write, content: str, expected: s
 def test_too_many_rows_are_refused(write: Write) -> None:
     values = list(range(400))
     read = SweepFile.read(write(BASE + f"[grid]\nx = {values}\ny = {values}\n"))
-    with pytest.raises(BadRequest, match="these are 160,000 rows, and more than 100,000 are no experiment file"):
+    with pytest.raises(BadRequest, match="the sweep has 160,000 rows; an experiment file has at most 100,000"):
         sweep.rows(read)
 
 
@@ -309,5 +309,5 @@ def test_the_command_writes_a_new_file_and_replaces_none(write: Write, tmp_path:
     assert len(ExperimentFile.read(output).rows) == 3
     again = run(path, "-o", output)
     assert (again.returncode, output.read_bytes()) == (2, before)
-    assert "the file exists already; a sweep never replaces one" in again.stderr
+    assert "the file already exists; `bench sweep` never replaces a file" in again.stderr
     assert run(path).returncode == 2
