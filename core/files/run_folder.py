@@ -40,7 +40,8 @@ class RunEnd:
     """End of a run, with the resource usage of its process tree.
 
     `started_at` and `ended_at` are Unix seconds; `cpu_seconds`, `read_bytes` and `written_bytes` are the kernel's
-    account of all processes of the run that were waited for; `max_rss_bytes` is that of the largest of them.
+    account of all processes of the run that were waited for; `max_rss_bytes` is that of the largest of them, 0 if
+    unknown.
     """
 
     status: str

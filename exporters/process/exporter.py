@@ -119,5 +119,5 @@ def _final(end: RunEnd, usage: RunUsage) -> dict[str, float | None]:
         "cpu_seconds_total": max(end.cpu_seconds, usage.cpu_seconds),
         "read_bytes_total": max(end.read_bytes, usage.read_bytes),
         "written_bytes_total": max(end.written_bytes, usage.written_bytes),
-        "peak_memory_bytes": max(end.max_rss_bytes, usage.peak_bytes or 0),
+        "peak_memory_bytes": max(end.max_rss_bytes, usage.peak_bytes or 0) or None,
     }

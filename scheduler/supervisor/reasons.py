@@ -53,7 +53,7 @@ class CommandExit:
     before, after
         Memory before the start and after the end of the command.
     peak_bytes
-        Peak memory of its largest process.
+        Peak memory of its largest process; 0 if unknown.
     """
 
     returncode: int
@@ -73,7 +73,7 @@ def failure(command: CommandExit) -> str | None:
         return None
     kills = command.after.killed_since(command.before)
     if kills and exit_code(command.returncode) == 128 + signal.SIGKILL:
-        return f"killed by the kernel for lack of memory; {_peak(command)}"
+        return f"killed by the kernel for lack of memory{_peak(command)}"
     reason = _reason(command)
     return f"{reason}; meanwhile the kernel killed a process for lack of memory" if kills else reason
 
@@ -126,7 +126,9 @@ def _status(returncode: int) -> str:
 
 
 def _peak(command: CommandExit) -> str:
-    peak = f"the peak of its largest process was {_amount(command.peak_bytes)}"
+    if not command.peak_bytes:
+        return ""
+    peak = f"; the peak of its largest process was {_amount(command.peak_bytes)}"
     limit = command.after.limit_bytes
     return f"{peak} of the {command.after.origin}'s {_amount(limit)}" if limit else peak
 

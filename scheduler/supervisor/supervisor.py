@@ -57,6 +57,7 @@ class Supervisor:
         self.folder, self.order = folder, order
         self.database = Database(order.load_settings())
         self._stop_requested = False
+        self._inherited_rss = 0  # KiB
         self._wakeup, wakeup_writer = socket.socketpair()
         self._wakeup.setblocking(False)
         wakeup_writer.setblocking(False)
@@ -93,6 +94,7 @@ class Supervisor:
             return self._end(started_at, clock.now(), "failed", 127, problem)
         finally:
             os.close(output)
+        self._inherited_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         state = SupervisorState(os.getpid(), identity(os.getpid()) or 0.0, process.pid, started_at)
         with contextlib.suppress(OSError):  # a full disk: `main` has already written the supervisor's PID
             self.folder.write_state(state)
@@ -144,7 +146,7 @@ class Supervisor:
             cpu_seconds=used.ru_utime + used.ru_stime,
             read_bytes=used.ru_inblock * 512,
             written_bytes=used.ru_oublock * 512,
-            max_rss_bytes=used.ru_maxrss * 1024,
+            max_rss_bytes=self._peak_bytes(),
         )
         for pause in pauses(0.5, 30.0, within=_RETRY_SECONDS):
             with contextlib.suppress(OSError):  # a full disk, perhaps filled by the run
@@ -160,9 +162,16 @@ class Supervisor:
             return self.folder.stop_reason() or "stopped on request"
         if status == "timeout":
             return self.order.deadline(started_at)[1]
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-        why = failure(CommandExit(ended.returncode, last_lines(ended.log), memory, Memory.read(), peak))
+        why = failure(CommandExit(ended.returncode, last_lines(ended.log), memory, Memory.read(), self._peak_bytes()))
         return f"{ended.lost_by} ended before its command: {why}" if ended.lost_by else why
+
+    def _peak_bytes(self) -> int:
+        """Return the peak memory of the run's largest process; 0 if unknown.
+
+        On `exec` the kernel passes the caller's peak on to the new program, so a peak up to the supervisor's is unknown.
+        """
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        return peak * 1024 if peak > self._inherited_rss else 0
 
     def record(self, end: RunEnd) -> None:
         """Write the end to the database; retry while the database is away or refuses it."""

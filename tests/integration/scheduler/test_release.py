@@ -193,3 +193,15 @@ def test_an_end_that_cannot_be_written_is_written_when_it_can(
     thread.join()
     assert (outcome.status, len(removed)) == ("failed", 1)
     assert recorded(executor.database) == [("failed", "exit status 3")]
+
+
+def test_the_peak_of_a_run_is_not_its_supervisors(executor: LocalExecutor, settings: Settings) -> None:
+    outcomes = [
+        run_command(executor, job_from_command(words, name=None, devices=None))
+        for words in (["true"], [sys.executable, "-c", "bytearray(200 << 20)"])
+    ]
+    small, large = (RunFolder(settings.runs_dir / outcome.run_id).end() for outcome in outcomes if outcome.run_id)
+    assert small is not None
+    assert small.max_rss_bytes == 0, "unknown, since the kernel passes the supervisor's peak on"
+    assert large is not None
+    assert 200 << 20 < large.max_rss_bytes < 300 << 20

@@ -329,6 +329,11 @@ def test_a_run_between_two_scrapes_has_totals(page: Page, run_id: str, tmp_path:
     assert timestamps == {None}, "dated lines would be out of order to Prometheus"
 
 
+def test_an_unknown_peak_is_no_value(page: Page, run_id: str, tmp_path: Path) -> None:
+    folder(tmp_path, run_id).write_end(replace(END, ended_at=time.time() - 5, max_rss_bytes=0))
+    assert page.read(run_id)[0].keys() == FINAL - {"peak_memory_bytes"}
+
+
 def test_live_metrics_stop_at_the_end_and_totals_do_not_fall(
     page: Page, python: Start, run_id: str, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ BEFORE, AFTER = Memory(16 * GIB, "host", 3), Memory(16 * GIB, "host", 4)
             CommandExit(-9, [], Memory(oom_kills=0), Memory(oom_kills=1), GIB),
             "killed by the kernel for lack of memory; the peak of its largest process was 1.0 GiB",
         ),
+        (CommandExit(-9, [], Memory(oom_kills=0), Memory(oom_kills=1)), "killed by the kernel for lack of memory"),
         (CommandExit(-9, [], Memory(oom_kills=None), AFTER), "killed by SIGKILL"),
         (
             CommandExit(1, [TRACEBACK, WORKER], BEFORE, AFTER),
