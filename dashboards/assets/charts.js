@@ -118,8 +118,27 @@ class Chart {
       hooks: {
         setScale: [(plot, scale) => scale === "x" && this.follow(plot)],
         setCursor: [(plot) => this.hover(plot)],
+        draw: [(plot) => this.cross(plot, panel, theme)],
       },
     };
+  }
+
+  /** Mark the ends of curves whose runs ended early. */
+  cross(plot, panel, theme) {
+    const { ctx, bbox } = plot, arm = 4 * devicePixelRatio;
+    ctx.lineWidth = 1.6 * devicePixelRatio;
+    for (const line of panel.lines.filter(({ key, ended_early }) => ended_early && this.shown[key])) {
+      const end = line.value.findLastIndex((value) => value !== null);
+      const x = plot.valToPos(line.x[end], "x", true), y = plot.valToPos(line.value[end], "y", true);
+      if (x > bbox.left + bbox.width) continue;
+      ctx.strokeStyle = this.color(line.key, theme);
+      ctx.beginPath();
+      for (const side of [-1, 1]) {
+        ctx.moveTo(x - arm, y - side * arm);
+        ctx.lineTo(x + arm, y + side * arm);
+      }
+      ctx.stroke();
+    }
   }
 
   range() {

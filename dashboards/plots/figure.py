@@ -97,6 +97,8 @@ def _lines(layout: Layout, style: Style, looks: Looks) -> Figure:
         for line in panel.lines:
             look = _look(line.key)
             one.plot(line.x, line.value, marker="." if len(line.x) == 1 else "", **look)
+            if line.ended_early:
+                one.plot(line.x[-1:], line.value[-1:], "x", color=look["color"])
             if len(panel.lines) <= _MOST_BANDS:
                 one.fill_between(line.x, line.low, line.high, color=look["color"], alpha=0.18, linewidth=0)
         one.set_ylabel(panel.axis.title)

@@ -77,6 +77,8 @@ def _line(line: Line, axes: dict[tuple[Number, ...], int]) -> dict[str, Any]:
         rounded = _rounded(some, _DIGITS)
         if rounded != made["value"]:
             made[name] = rounded
+    if line.ended_early:
+        made["ended_early"] = True
     return made
 
 

@@ -29,7 +29,7 @@ _GAP = 3.5
 class Line:
     """A curve of a panel, in the units of its axes; `key` is the index of its entry in the legend.
 
-    A point without a value (NaN) interrupts the line.
+    A point without a value (NaN) interrupts the line. A cross marks the end of one that `ended_early`.
     """
 
     key: int
@@ -37,6 +37,7 @@ class Line:
     value: Floats
     low: Floats
     high: Floats
+    ended_early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def _panel(metric: str, series: list[tuple[int, Series]], x: Axis) -> Panel:
 
 
 def _line(key: int, one: Series, x: Axis, y: Axis) -> Line:
-    line = Line(key, one.x / x.size, one.value / y.size, one.low / y.size, one.high / y.size)
+    line = Line(key, one.x / x.size, one.value / y.size, one.low / y.size, one.high / y.size, one.ended_early)
     distances = np.diff(line.x)
     if not one.unit or len(distances) < 2:  # scripts log their metrics at any interval
         return line

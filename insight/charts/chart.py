@@ -44,6 +44,8 @@ class Series:
         Whether its values are those of simulated GPUs.
     profiled
         Whether a profiler was attached to one of its runs.
+    ended_early
+        Whether its runs have failed, were stopped or reached a time limit.
     """
 
     label: str
@@ -57,6 +59,7 @@ class Series:
     high: Floats
     simulated: bool
     profiled: bool
+    ended_early: bool
 
     def points(self) -> dict[str, list[float | None]]:
         """Return the points for JSON, with ``None`` for NaN."""
@@ -96,7 +99,7 @@ class Chart:
         series = [
             {
                 "label": one.label, "runs": one.runs, "metric": one.metric, "unit": one.unit, "scope": one.scope,
-                "points": len(one.x), "simulated": one.simulated, "profiled": one.profiled,
+                "points": len(one.x), "simulated": one.simulated, "profiled": one.profiled, "ended_early": one.ended_early,
                 **(one.points() if points else {}),
             }
             for one in self.series
@@ -156,4 +159,5 @@ def _series(about: Subject, curve: Curve) -> Series:
         about.title(curve.label), tuple(run.run_id for run in about.groups[curve.label]), curve.metric,
         about.unit(curve.metric), curve.scope, x, value, low, high,
         simulated=about.simulated(curve.metric, curve.label), profiled=about.profiled(curve.label),
+        ended_early=about.ended_early(curve.label),
     )  # fmt: skip

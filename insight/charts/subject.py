@@ -83,6 +83,10 @@ class Subject:
         """Return whether a profiler was attached to one of its runs."""
         return any(run.profilers for run in self.groups[label])
 
+    def ended_early(self, label: str) -> bool:
+        """Return whether all of its runs have failed, were stopped or reached a time limit."""
+        return all(run.status not in ("finished", "running", "pending") for run in self.groups[label])
+
 
 def subject(
     connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], *, by: str, align: str,

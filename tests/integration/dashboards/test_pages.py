@@ -91,6 +91,20 @@ def test_a_mean_counts_points_by_their_time(opened: Browser, tmp_path: Path) -> 
     assert rows(opened) == [["20/1/1", "57.89"]]
 
 
+def test_a_cross_marks_the_end_of_a_run_that_ended_early(opened: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    opened.screen(1200)
+    found = []
+    for early in (False, True):
+        curves = series("20/1/1", [100.0] * 20, 0, ended_early=early), series("20/1/2", [300.0] * 40, 0)
+        path.write_text(page([lay_out(chart(*curves))], "Two runs"))
+        opened.open(path)
+        found.append((inked(opened, BLUE), inked(opened, VERMILLION)))
+    (whole, other), (failed, other_again) = found
+    assert failed > whole
+    assert other_again == other
+
+
 def test_the_pointer_shows_every_figure(drawn: Browser) -> None:
     left, top, width, height = drawn.box(".u-over")
     drawn.mouse("mouseMoved", left + width * 40 / 99, top + height / 2)

@@ -26,7 +26,7 @@ def series(label: str, value: Sequence[float], spread: float = 0.1, **fields: An
         **{
             "label": label, "runs": (f"{abs(hash(label)):032x}",), "metric": "gpu_power", "unit": "watts", "scope": "instance",
             "x": np.arange(len(values), dtype=np.float64), "value": values, "low": (1 - spread) * values, "high": (1 + spread) * values,
-            "simulated": False, "profiled": False, **fields,
+            "simulated": False, "profiled": False, "ended_early": False, **fields,
         }
     )  # fmt: skip
 

@@ -127,6 +127,14 @@ def test_a_single_point_is_seen() -> None:
     assert one.count("<ns0:use") > ET.tostring(svg(series("20/1/1", [1.0, 1.0]))).decode().count("<ns0:use")
 
 
+def test_a_cross_marks_the_end_of_a_run_that_ended_early() -> None:
+    values = [1.0, 3.0, 2.0]
+    whole, failed = (ET.tostring(svg(series("20/1/1", values, ended_early=early))).decode() for early in (False, True))
+    assert failed.count("<ns0:use") == whole.count("<ns0:use") + 1
+    data = json.loads(chart_data(lay_out(chart(series("20/1/1", values), series("20/1/2", values, ended_early=True)))))
+    assert [line.get("ended_early", False) for line in data["panels"][0]["lines"]] == [False, True]
+
+
 def test_a_common_axis_reaches_the_last_point_of_all_panels() -> None:
     [short, long] = (
         path
