@@ -53,11 +53,7 @@ def neighbour_changes(
         NeighbourChange,
         """
             select distinct mine.run_id, extract(epoch from c.at - mine.started_at)::float8 as at,
-                   format('%%s/%%s/%%s', w.experiment_id, w.workload, other.position)
-                   || case when exists (select from runs later where later.workload_id = other.workload_id
-                                        and later.position = other.position and later.attempt > other.attempt)
-                      then '@' || other.attempt else '' end as run,
-                   c.what, case when c.what = 'ended' then other.status end as status
+                   run_label(w, other) as run, c.what, case when c.what = 'ended' then other.status end as status
             from runs mine
             join placements p using (run_id)
             join placements n on n.host = p.host and n.origin = p.origin and n.run_id <> p.run_id

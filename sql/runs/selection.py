@@ -33,7 +33,8 @@ _LEAST_DIGITS = 12
 class RunInfo:
     """Run with its position in the experiment. Times are aware datetimes.
 
-    `job` is the executor's job, such as ``slurm 4711``; `accounting` is the executor's record of resource usage.
+    `job` is the executor's job, such as ``slurm 4711``; `accounting` is the executor's record of resource usage. `latest`
+    tells the latest attempt at its position.
     """
 
     run_id: str
@@ -62,6 +63,7 @@ class RunInfo:
     job: str | None = None
     accounting: dict[str, Any] | None = None
     note: str | None = None
+    latest: bool = True
 
     @property
     def label(self) -> str:
@@ -70,8 +72,8 @@ class RunInfo:
 
     @property
     def full_label(self) -> str:
-        """Selector of this attempt, as ``run_label`` in SQL: ``20/1/3``, ``20/1/3@2`` after the first attempt."""
-        return self.label if self.attempt == 1 else f"{self.label}@{self.attempt}"
+        """Selector of this attempt, as ``run_label`` in SQL: ``20/1/3`` for the latest, ``20/1/3@1`` for an earlier one."""
+        return self.label if self.latest else f"{self.label}@{self.attempt}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,9 @@ _RUNS = """
            coalesce(r.reason, case when r.status = 'pending' then j.reason end) as reason,
            command, environment, collocation, devices, params, r.host, keep,
            on_simulated_gpus(r) as simulated, r.profilers, j.executor || coalesce(' ' || j.native_id, '') as job,
-           case when a.run_id is not null then jsonb_strip_nulls(to_jsonb(a) - 'run_id') end as accounting, r.note
+           case when a.run_id is not null then jsonb_strip_nulls(to_jsonb(a) - 'run_id') end as accounting, r.note,
+           not exists (select from runs later where later.workload_id = r.workload_id and later.position = r.position
+                                                and later.attempt > r.attempt) as latest
     from runs r join workloads w using (workload_id) left join jobs j using (job) left join accounting a using (run_id)
 """
 

@@ -107,7 +107,7 @@ def test_units_are_canonical_and_a_later_attempt_is_named(world: World, tmp_path
         name: rows[0][name] for name in ("run_id", "run", "quantity", "metric", "unit", "scope", "host", "device", "dt")
     }
     assert told == {
-        "run_id": again, "run": "20/1/1@2", "quantity": "gpu_memory_used", "metric": "DCGM_FI_DEV_FB_USED",
+        "run_id": again, "run": "20/1/1", "quantity": "gpu_memory_used", "metric": "DCGM_FI_DEV_FB_USED",
         "unit": "bytes", "scope": "instance", "host": "node1", "device": "GPU-1", "dt": 0.5,
     }  # fmt: skip
 

@@ -137,10 +137,10 @@ def test_a_run_that_was_repeated_alone_leaves_no_makespan(world: World, start: f
     run(world, start, 0, 14, 2)
     run(world, start, 6000, 6008, 2, attempt=2)
     entry, found = workload(world)
-    assert [one.full_label for one in entry.runs] == ["20/1/1", "20/1/2@2"]
+    assert [one.full_label for one in entry.runs] == ["20/1/1", "20/1/2"]
     assert "makespan_seconds" not in entry.values
     assert entry.values["duration_seconds"] == pytest.approx(9), "of the latest attempts, as everywhere"
-    reason = "its rows' latest attempts did not run at the same time, but 20/1/1, then 20/1/2@2"
+    reason = "its rows' latest attempts did not run at the same time, but 20/1/1, then 20/1/2"
     assert (["20/1"], ["makespan_seconds"], reason) in missing(world, found)
     assert totals(world) == [None]
     [by_row, _] = compare(world.connection, ["20"], by="row").entries

@@ -57,7 +57,7 @@ def test_names_say_what_is_simulated_and_profiled(world: World) -> None:
     profiled = world.run(START, START + 60, position=3, attempt=2, name="")
     world.connection.execute("update runs set profilers = 'nsys+perf' where run_id = %s", (profiled,))
     titles = rows(world, "select run, title from run_titles(%s) order by nth", [plain, simulated, profiled])
-    assert titles == [("20/1/1", "20/1/1 narrow"), ("20/1/2", "20/1/2 wide *"), ("20/1/3@2", "20/1/3@2 ◆")]
+    assert titles == [("20/1/1", "20/1/1 narrow"), ("20/1/2", "20/1/2 wide *"), ("20/1/3", "20/1/3 ◆")]
     [(workload, title)] = rows(
         world, "select workload, title from workload_titles(%s)", list(workload_ids(world).values())
     )

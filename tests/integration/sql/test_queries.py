@@ -266,3 +266,25 @@ def test_software_metrics_and_spans_are_stored_once(world: World, run_id: str, s
     rows = world.connection.execute("select step, elapsed, value from software_metrics order by step").fetchall()
     assert rows == [(step, pytest.approx(step, abs=1e-5), value) for step, value in enumerate([1.0, 0.5, 1 / 3, None])]
     assert world.connection.execute("select extract(epoch from ended_at - started_at) from spans").fetchall() == [(5,)]
+
+
+def test_a_label_without_an_attempt_is_the_latest_one_everywhere(world: World, start: float) -> None:
+    world.run(start, start + 5)
+    world.write(world.gauge("node_load1", [start + 1], [1.0]))
+    assert labels(world) == (["20/1/1"], ["20/1/1"], ["20/1/1"])
+    world.run(start + 10, start + 15, attempt=2)
+    world.write(world.gauge("node_load1", [start + 11], [2.0]))
+    assert labels(world) == (["20/1/1@1", "20/1/1"],) * 3
+    [(latest,)] = world.connection.execute("select distinct value from run_samples where run = '20/1/1'").fetchall()
+    assert latest == 2
+    assert [run.attempt for run in select_runs(world.connection, ["20/1/1", "20/1/1@1"])] == [2, 1]
+
+
+def labels(world: World) -> tuple[list[str], list[str], list[str]]:
+    """Return the labels of all attempts in Python, in charts and in `run_samples`, in order."""
+    runs = select_runs(world.connection, ["20"], every_attempt=True)
+    charted = world.connection.execute(
+        "select run from run_chart(%s, '{load}', null, null, 1000, false, 9) order by time", ([one.run_id for one in runs],)
+    ).fetchall()
+    sampled = world.connection.execute("select run from run_samples where quantity = 'load' order by time").fetchall()
+    return [one.full_label for one in runs], [one for (one,) in charted], [one for (one,) in sampled]

@@ -96,13 +96,14 @@ def test_a_repetition_in_which_one_failed_is_left_out_and_named() -> None:
     found = judged([
         *ALONE, run(1, 1, "a", 500, 2, attempt=2, status="timeout"),
         run(3, 1, "a", 40, 12), run(3, 2, "b", 40, 12),
-        run(3, 1, "a", 80, 30, attempt=2), run(3, 2, "b", 80, 3, attempt=2, status="failed"),
+        run(3, 1, "a", 80, 30, attempt=2, latest=False),
+        run(3, 2, "b", 80, 3, attempt=2, status="failed", latest=False),
         run(3, 1, "a", 120, 14, attempt=3), run(3, 2, "b", 120, 14, attempt=3),
     ])  # fmt: skip
     assert [one.repetitions for one in found.sets] == [2]
     refused = list(map(left_out, found.left_out))
     assert refused == [
-        Fact("not_compared", ("1/1/1@2",), {"reason": "1/1/1@2 ran into its time limit after 2.0 s"}),
+        Fact("not_compared", ("1/1/1",), {"reason": "1/1/1 ran into its time limit after 2.0 s"}),
         Fact("not_compared", ("1/3/1@2", "1/3/2@2"), {"reason": "1/3/2@2 failed after 3.0 s"}),
     ]
     assert list(facts(found))[-2:] == refused
@@ -116,10 +117,13 @@ def test_runs_that_go_on_and_those_on_whose_gpu_somebody_else_was_are_left_out()
 
 def test_what_was_retried_beside_one_that_went_on_is_no_repetition() -> None:
     found = judged(
-        [*ALONE, run(3, 1, "a", 40, 30), run(3, 2, "b", 40, 5, status="failed"), run(3, 2, "b", 46, 12, attempt=2)]
+        [
+            *ALONE, run(3, 1, "a", 40, 30), run(3, 2, "b", 40, 5, status="failed", latest=False),
+            run(3, 2, "b", 46, 12, attempt=2),
+        ]  # fmt: skip
     )
     assert found.sets == ()
-    assert [one.runs for one in found.left_out] == [("1/3/1", "1/3/2", "1/3/2@2")]
+    assert [one.runs for one in found.left_out] == [("1/3/1", "1/3/2@1", "1/3/2")]
 
 
 def test_profiled_and_simulated_runs_are_compared_with_their_like_alone() -> None:

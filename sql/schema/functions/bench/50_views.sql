@@ -1,20 +1,24 @@
 -- Relations for queries by users.
 
--- Return the label that selects a run: 20/1/3, or 20/1/3@2 after the first attempt.
-create or replace function run_label(w workloads, r runs) returns text language sql immutable as $$
-    select concat_ws('/', w.experiment_id, w.workload, r.position) || case when r.attempt > 1 then '@' || r.attempt else '' end
+-- Return the label that selects a run: 20/1/3 for the latest attempt, 20/1/3@1 for an earlier one.
+create or replace function run_label(w workloads, r runs) returns text language sql stable as $$
+    select concat_ws('/', w.experiment_id, w.workload, r.position)
+           || case when exists (select from runs later where later.workload_id = r.workload_id and later.position = r.position
+                                                       and later.attempt > r.attempt)
+                   then '@' || r.attempt else '' end
 $$;
 
 -- Only the tag decides. The bounds on time narrow the search to a few chunks and a part of each index: they are wider than the
 -- run by the longest scrape interval. `offset 0` keeps them inside: a plain join would read all samples of the series.
 create or replace view run_samples as
 select w.experiment_id, w.workload, r.run_id, r.position,
-       run_label(w, r) as run,
+       l.run,
        s.quantity, s.metric, coalesce(m.unit, '') as unit, rs.scope, s.host, s.device, x.time,
        extract(epoch from x.time - r.started_at)::float8 as elapsed,
        x.value * coalesce(m.scale, 1) as value, x.dt
 from runs r
 join workloads w using (workload_id)
+cross join lateral (select run_label(w, r) as run offset 0) l -- once for each run, and not for each sample
 join run_sets rs using (run_id)
 join series s on s.place_id = rs.place_id
 left join metrics m on m.metric_id = s.metric_id

@@ -81,7 +81,7 @@ begin
 end $$;
 
 -- Functions of a row accept a row of these views as well.
-create or replace function bench_own.run_label(w bench_own.workloads, r bench_own.runs) returns text language sql immutable as $$
+create or replace function bench_own.run_label(w bench_own.workloads, r bench_own.runs) returns text language sql stable as $$
     select bench.run_label(row(w.*)::bench.workloads, row(r.*)::bench.runs)
 $$;
 create or replace function bench_own.on_simulated_gpus(r bench_own.runs) returns boolean language sql stable as $$
