@@ -6,6 +6,7 @@ import random
 import re
 import time
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -50,6 +51,30 @@ def test_a_chart_of_many_runs_equals_a_computation_on_raw_samples(world: World) 
             wanted = expected(world, runs, ["load"], step, aligned=aligned)
             assert len({series for _, series, *_ in wanted}) == 45
             assert_same(chart(world, runs, ["load"], step, aligned=aligned), wanted)
+
+
+@pytest.mark.parametrize(("interval", "step"), [(1, 0.25), (1, 1), (5, 1), (10, 1), (15, 1), (30, 7), (10, 10)])
+def test_aligned_runs_share_their_points_however_seldom_they_are_measured(
+    world: World, interval: float, step: float
+) -> None:
+    dice = random.Random(interval + step)
+    start = time.time() // 600 * 600 - 7200
+    begins = [start + 3.7 * interval, start + 41.2 * interval]
+    runs = [world.run(begin, begin + 30 * interval, position=at, gpu=f"GPU-{at}") for at, begin in enumerate(begins, 1)]
+    for at, phase in ((1, 0.02), (2, 0.98)):  # samples that lie around the edges of bins
+        times = [start + interval * (at + phase + dice.uniform(-0.04, 0.04)) for at in range(80)]
+        values = [float(n) for n in range(80)]
+        gauge = world.gauge("DCGM_FI_DEV_POWER_USAGE", times, values, {"UUID": f"GPU-{at}"}, f"dcgm{at}", interval)
+        world.write(gauge)
+    found: dict[str, list[tuple[float, ...]]] = {}
+    for when, run, _, _, *values in chart(world, runs, ["gpu_power"], step, aligned=True):
+        found.setdefault(run, []).append((when, *values))
+    first, second = found.values()
+    assert min(len(first), len(second)) >= (29 if interval < 10 else 15)
+    [distance] = {round(later[0] - earlier[0], 3) for some in found.values() for earlier, later in pairwise(some)}
+    assert interval <= distance < 2 * interval
+    assert {round(when % distance, 3) for when, *_ in first + second} <= {0, distance}
+    assert all(low <= value <= high for _, value, low, high in first + second)
 
 
 def plan(world: World, run: str, step: float) -> Iterable[str]:

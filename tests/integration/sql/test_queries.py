@@ -284,7 +284,8 @@ def labels(world: World) -> tuple[list[str], list[str], list[str]]:
     """Return the labels of all attempts in Python, in charts and in `run_samples`, in order."""
     runs = select_runs(world.connection, ["20"], every_attempt=True)
     charted = world.connection.execute(
-        "select run from run_chart(%s, '{load}', null, null, 1000, false, 9) order by time", ([one.run_id for one in runs],)
+        "select run from run_chart(%s, '{load}', null, null, 1000, false, 9) order by time",
+        ([one.run_id for one in runs],),
     ).fetchall()
     sampled = world.connection.execute("select run from run_samples where quantity = 'load' order by time").fetchall()
     return [one.full_label for one in runs], [one for (one,) in charted], [one for (one,) in sampled]

@@ -18,6 +18,7 @@ from tests.support.world import World
 
 ORIGIN = 946_857_600  # Monday 2000-01-03, the origin of buckets in both flavours
 SECONDS = 1500
+INTERVAL = 1.0  # of scrapes in `random_world`
 Point = tuple[float, str, str, str, float, float, float]
 
 
@@ -54,7 +55,7 @@ def expected(
     rows = world.connection.execute(
         """
         select r.run_id, extract(epoch from r.started_at)::float8, w.workload || '/' || r.position, s.quantity, rs.scope,
-               s.metric, s.device, s.series_id, coalesce(m.scale, 1), m.combine, m.whole_device, coalesce(m.preference, 1),
+               s.metric, s.device, s.series_id, s.target_id, coalesce(m.scale, 1), m.combine, m.whole_device, coalesce(m.preference, 1),
                extract(epoch from x.time)::float8, x.value, x.dt::float8
         from runs r join workloads w using (workload_id) join run_sets rs using (run_id)
         join samples x on x.runset_id = rs.runset_id join series s using (series_id) left join metrics m using (metric_id)
@@ -73,15 +74,17 @@ def expected(
     ]
     preferred: dict[tuple[str, str, str], tuple[int, str]] = {}
     for run, _, _, quantity, scope, metric, *rest in rows:
-        mine = (rest[5], metric)
+        mine = (rest[6], metric)
         preferred[run, quantity, scope] = min(preferred.get((run, quantity, scope), mine), mine)
     bucket = relation_bucket(step * axis.pace) if axis else relation_bucket(step)
     step = math.ceil(step / bucket) * bucket if bucket and not axis else step
     series: dict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
     scales, combines = {}, {}
     low, high = -math.inf if start is None else start, math.inf if stop is None else stop
-    for run, begin, label, quantity, scope, metric, device, one, scale, combine, whole, _, at, value, dt in rows:
-        if metric != preferred[run, quantity, scope][1] or value is None:
+    rows = [row for row in rows if row[5] == preferred[row[0], row[3], row[4]][1]]
+    firsts = first_samples(rows, low, high) if aligned and not axis and step < 2 * INTERVAL else {}
+    for run, begin, label, quantity, scope, _, device, one, target, scale, combine, whole, _, at, value, dt in rows:
+        if value is None:
             continue
         moment = math.floor((at - ORIGIN) / bucket) * bucket + ORIGIN if bucket else at
         shift = begin if aligned and not axis else 0.0
@@ -91,7 +94,8 @@ def expected(
         if axis:
             when = position // step * step
         else:
-            when = elapsed_bin(moment, begin, bucket, step) if aligned else clock_bin(moment, begin, step)
+            middle = step / 2 - firsts[run, target] % step if (run, target) in firsts else 0.0
+            when = elapsed_bin(moment, begin - middle, bucket, step) if aligned else clock_bin(moment, begin, step)
         line = (label, quantity, scope, (device or "") if per_device else "")
         series[(round(when, 3), *line, device if whole else "", one if not whole else 0, one)].append((value, dt))
         scales[one], combines[line] = scale, combine
@@ -115,7 +119,17 @@ def expected(
     return sorted(points)
 
 
+def first_samples(rows: list[tuple[Any, ...]], low: float, high: float) -> dict[tuple[str, int], float]:
+    """Return the seconds from the start of each run to the first sample of each target between `low` and `high`."""
+    firsts: dict[tuple[str, int], float] = {}
+    for run, begin, *_, target, _, _, _, _, at, _, dt in rows:
+        if dt > 0 and low <= at - begin < high:
+            firsts[run, target] = min(firsts.get((run, target), at - begin), at - begin)
+    return firsts
+
+
 def elapsed_bin(moment: float, begin: float, bucket: float, step: float) -> float:
+    """Return the bin of a moment since `begin`, which a shift may have moved."""
     return math.floor((max(moment - begin, 0) + bucket / 2) / step) * step
 
 

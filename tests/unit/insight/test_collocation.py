@@ -118,9 +118,11 @@ def test_runs_that_go_on_and_those_on_whose_gpu_somebody_else_was_are_left_out()
 def test_what_was_retried_beside_one_that_went_on_is_no_repetition() -> None:
     found = judged(
         [
-            *ALONE, run(3, 1, "a", 40, 30), run(3, 2, "b", 40, 5, status="failed", latest=False),
+            *ALONE,
+            run(3, 1, "a", 40, 30),
+            run(3, 2, "b", 40, 5, status="failed", latest=False),
             run(3, 2, "b", 46, 12, attempt=2),
-        ]  # fmt: skip
+        ]
     )
     assert found.sets == ()
     assert [one.runs for one in found.left_out] == [("1/3/1", "1/3/2@1", "1/3/2")]

@@ -26,9 +26,12 @@ end $$;
 --
 -- Series, tags and bounds are literals. So the planner excludes other chunks, and reads what an aggregate has not materialized
 -- for these series alone, or not at all.
+--
+-- fine        whether to read raw samples where there are any, because an aggregate has as many rows
 create or replace function bench_internal.chart_statement(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
-    aligned boolean, max_series integer, scopes text[], per_device boolean, align text, by_workload boolean
+    aligned boolean, max_series integer, scopes text[], per_device boolean, align text, by_workload boolean,
+    fine boolean default false
 ) returns text language plpgsql stable as $body$
 #variable_conflict use_column
 declare
@@ -59,7 +62,8 @@ declare
     branches text;
     axes text;         -- first bin and edges of each branch
     members text;
-    slowest double precision;  -- seconds: the longest interval of several targets in one line
+    slowest double precision;  -- seconds: the longest scrape interval, where it bounds the step
+    one_each boolean;  -- bins hold a single sample of the slowest source
     repeated boolean;  -- a device's value has several copies
     together boolean;  -- several values add up to one
     spans bigint;
@@ -73,7 +77,7 @@ begin
         chart_statement.aligned, chart_statement.align) s;
     select b, n into bucket, relation
     from (values (600, 'samples_10m'), (60, 'samples_1m'), (10, 'samples_10s')) as sizes(b, n)
-    where seconds >= b order by b desc limit 1;
+    where seconds >= b and not (fine and begins >= raw_since) order by b desc limit 1;
     if not axial then
         step := ceil(seconds / coalesce(bucket, seconds)) * coalesce(bucket, seconds);
     end if;
@@ -137,13 +141,31 @@ begin
                next_bucket(whole, least(ended_at + interval '1 min', high)) as high
         from chosen
         where case when chart_statement.by_workload then workload_line else line end <= chart_statement.max_series
+    ), scraped as materialized (
+        -- A gap may have delayed the first samples of one run.
+        select run_id, target_id, min(times.usual) over (partition by target_id) as usual, times.first
+        from (select distinct on (line, target_id) run_id, target_id, series_id, sets, low, high from sources
+              where seconds < 60
+                and (chart_statement.aligned and not axial
+                     or line in (select line from sources group by line having count(distinct target_id) > 1))
+              order by line, target_id, series_id) x
+        cross join lateral scrape_times(series_id, sets, low, high) times
+    ), shifts as (
+        -- The first sample lies in the middle of its bin, so that no bin stays empty because a sample comes a little late.
+        select run_id, target_id,
+               step / 2 - mod(greatest(date_part('epoch', first - run_start), 0)::numeric, step::numeric)::float8 as shift
+        from (select run_id, target_id, min(usual) as usual, min(first) as first from scraped group by run_id, target_id) x
+        join asked using (run_id)
+        where chart_statement.aligned and not axial and bucket is null and usual > step / 2
     ), numbered as (
-        select *, dense_rank() over (order by run_id, scope, low, high) as branch,
-               case when once then -dense_rank() over (order by device) else row_number() over () end as member
-        from sources
+        select s.*, coalesce(shift, 0) as shift,
+               dense_rank() over (order by s.run_id, s.scope, s.low, s.high, shift) as branch,
+               case when s.once then -dense_rank() over (order by s.device) else row_number() over () end as member
+        from sources s left join shifts using (run_id, target_id)
     ), scans as (
-        select branch, run_id, run_start, low, high, array_agg(distinct series_id) as ids, array_agg(distinct one) as sets
-        from numbered, unnest(sets) as one group by branch, run_id, run_start, low, high
+        select branch, run_id, run_start - make_interval(secs => shift) as origin, low, high,
+               array_agg(distinct series_id) as ids, array_agg(distinct one) as sets
+        from numbered, unnest(sets) as one group by branch, run_id, run_start, shift, low, high
     ), binned as (
         select scans.*, first_bin, quote_literal(edges) || '::float8[]' as edges
         from scans join unnest(charted, first_bins, bin_edges) as s (run_id, first_bin, edges) using (run_id)
@@ -153,24 +175,24 @@ begin
                 'select %s as branch, series_id, %s as bin, sum(area) as area, sum(seconds) as seconds,'
                 ' min(lowest) as lowest, max(highest) as highest from (select series_id, %s as moment, %s from %I'
                 ' where series_id = any(%L::integer[]) and runset_id = any(%L::integer[]) and %s) x group by 2, 3',
-                branch, format(bin, coalesce(first_bin::text, quote_literal(run_start) || '::timestamptz'), edges), moment,
+                branch, format(bin, coalesce(first_bin::text, quote_literal(origin) || '::timestamptz'), edges), moment,
                 measures, relation, ids, sets,
                 format(bounds, quote_literal(low) || '::timestamptz', quote_literal(high) || '::timestamptz')),
                 E'\nunion all\n') from binned),
            (select string_agg(format('(%s, %s, %s)', branch, first_bin, edges), ', ') from binned),
            string_agg(format('(%s, %s, %L::float8, %s, %s, %L::integer[], %L::timestamptz, %L::timestamptz,'
                              ' %L::timestamptz, %L, %L, %L, %L, %L)', branch, series_id, scale, line, member, sets, low,
-                             high, run_start, label, series, quantity, scope, combine), ', '),
-           count(*) > count(distinct (line, member)), count(*) > count(distinct line),
-           (select max(usual_interval(series_id, sets, low, high)) from (
-                select distinct on (line, target_id) series_id, sets, low, high from numbered
-                where seconds < 60 and line in (select line from numbered group by line having count(distinct target_id) > 1)) x)
+                             high, run_start - make_interval(secs => shift), label, series, quantity, scope, combine), ', '),
+           count(*) > count(distinct (line, member)), count(*) > count(distinct line), (select max(usual) from scraped)
     into spans, branches, axes, members, repeated, together, slowest
     from numbered;
-    if slowest > seconds then
-        -- Targets have different scrape times: their values add up over an interval in which each has a sample.
-        return chart_statement(runs, quantities, start, stop, 1000 * slowest * case when axial then step / seconds else 1 end,
-                               aligned, max_series, scopes, per_device, align, by_workload);
+    one_each := chart_statement.aligned and not axial and slowest > step / 2;
+    if slowest > seconds or one_each and slowest >= bucket and begins >= raw_since then
+        -- Values of targets with different scrape times add up over an interval in which each has a sample. Aligned runs
+        -- share their points if each has a sample for each of them.
+        return chart_statement(
+            runs, quantities, start, stop, 1000 * greatest(slowest, seconds) * case when axial then step / seconds else 1 end,
+            aligned, max_series, scopes, per_device, align, by_workload, one_each);
     end if;
 
     answer := case when chart_statement.by_workload then
@@ -191,11 +213,11 @@ begin
             ' from (select %s as moment, %s from %I where series_id = m.series_id and runset_id = any(m.sets) and %s'
             ' offset 0) x group by 1) x',
             case when axial then 'join (values ' || axes || ') a (branch, first_bin, edges) using (branch)' end,
-            format(bin, case when axial then 'a.first_bin' else 'm.run_start' end, 'a.edges'), moment, measures, relation,
+            format(bin, case when axial then 'a.first_bin' else 'm.origin' end, 'a.edges'), moment, measures, relation,
             format(bounds, 'm.low', 'm.high'));
     end if;
     return format($q$
-with members (branch, series_id, scale, line, member, sets, low, high, run_start, label, series, quantity, scope, combine)
+with members (branch, series_id, scale, line, member, sets, low, high, origin, label, series, quantity, scope, combine)
 as (values %1$s),
 binned as (
 %2$s
@@ -242,7 +264,8 @@ $$;
 -- start, stop the interval; null for all. When `aligned`, in 1970: positions on the axis, by default seconds since the run's
 --             start.
 -- step_ms     wanted distance of points, rounded up to whole buckets of the relation that fits. Along another axis, thousandths
---             of a step or an epoch; never more points than there are samples.
+--             of a step or an epoch; never more points than there are samples. When `aligned`, at least the scrape interval of
+--             the slowest source shown, a minute at most.
 -- max_series  maximum number of series; a longer step limits the points as well
 -- scopes      null: the narrowest scope of each run and quantity that covers the run: see `scope_width`
 -- per_device  a series per device instead of one over all
