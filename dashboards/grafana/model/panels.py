@@ -188,7 +188,7 @@ def heatmap(
             **({"min": ends[0], "max": ends[1]} if ends else {}),
         },
         "exemplars": {"color": "rgba(255,0,255,0.7)"},
-        "filterValues": {"le": 1e-9},
+        "filterValues": {"le": -1e30},  # Grafana hides values up to 1e-9 by default, so a measured 0 as well
         "legend": {"show": True},
         "showValue": "never",
         "tooltip": {"mode": "single", "showColorScale": True, "yHistogram": False},

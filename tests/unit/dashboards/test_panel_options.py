@@ -41,6 +41,13 @@ def test_a_dashboard_holds_only_what_grafana_knows(dashboard: grafana.Json) -> N
     assert list(faults(dashboard)) == []
 
 
+@pytest.mark.parametrize("dashboard", BOARDS, ids=lambda board: board["uid"])
+def test_a_measured_zero_is_drawn(dashboard: grafana.Json) -> None:
+    panels = [one for panel in dashboard["panels"] for one in (panel, *panel.get("panels", []))]
+    hidden = [one["options"]["filterValues"]["le"] for one in panels if one["type"] == "heatmap"]
+    assert all(value < 0 for value in hidden)
+
+
 def panel(kind: str, **more: Any) -> grafana.Json:
     """Return a dashboard with one panel."""
     made = {
