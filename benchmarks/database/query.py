@@ -31,7 +31,7 @@ select x.at as time, s.label as run, concat_ws(' ', s.label, s.name, s.device) a
        x.mean as value, x.low, x.high
 from (select run_label(w, r) as label, r.name, s.device, s.quantity, rs.scope, s.series_id, rs.runset_id
       from runs r join workloads w using (workload_id) join run_sets rs using (run_id) join series s using (place_id)
-      where r.run_id = '{run}' and s.quantity = '{quantity}') s
+      where r.run_id = '{run}' and s.quantity = '{quantity}' offset 0) s -- a label for each series, and not for each sample
 cross join lateral (
     select {bin} as at, sum(value * dt) / sum(dt) as mean, min(value) as low, max(value) as high from samples
     where series_id = s.series_id and runset_id = s.runset_id and time >= '{start}' and time < '{stop}'
