@@ -141,22 +141,23 @@ begin
                next_bucket(whole, least(ended_at + interval '1 min', high)) as high
         from chosen
         where case when chart_statement.by_workload then workload_line else line end <= chart_statement.max_series
-    ), scraped as materialized (
-        -- A gap may have delayed the first samples of one run.
-        select run_id, target_id, min(times.usual) over (partition by target_id) as usual, times.first
-        from (select distinct on (line, target_id) run_id, target_id, series_id, sets, low, high from sources
+    ), intervals as materialized (
+        -- A target scrapes all runs alike, but a gap may have delayed the first samples of one.
+        select target_id, min(scrape_interval(series_id, sets, low, high)) as usual
+        from (select *, row_number() over (partition by target_id order by line, series_id) as nth from sources
               where seconds < 60
                 and (chart_statement.aligned and not axial
-                     or line in (select line from sources group by line having count(distinct target_id) > 1))
-              order by line, target_id, series_id) x
-        cross join lateral scrape_times(series_id, sets, low, high) times
+                     or line in (select line from sources group by line having count(distinct target_id) > 1))) x
+        where nth <= 5 group by target_id
     ), shifts as (
         -- The first sample lies in the middle of its bin, so that no bin stays empty because a sample comes a little late.
         select run_id, target_id,
-               step / 2 - mod(greatest(date_part('epoch', first - run_start), 0)::numeric, step::numeric)::float8 as shift
-        from (select run_id, target_id, min(usual) as usual, min(first) as first from scraped group by run_id, target_id) x
-        join asked using (run_id)
+               step / 2 - mod(greatest(date_part('epoch', min(first_sample(series_id, sets, low, high)) - run_start), 0)::numeric,
+                              step::numeric)::float8 as shift
+        from (select distinct on (line, target_id) * from sources order by line, target_id, series_id) x
+        join intervals using (target_id)
         where chart_statement.aligned and not axial and bucket is null and usual > step / 2
+        group by run_id, target_id, run_start
     ), numbered as (
         select s.*, coalesce(shift, 0) as shift,
                dense_rank() over (order by s.run_id, s.scope, s.low, s.high, shift) as branch,
@@ -183,7 +184,7 @@ begin
            string_agg(format('(%s, %s, %L::float8, %s, %s, %L::integer[], %L::timestamptz, %L::timestamptz,'
                              ' %L::timestamptz, %L, %L, %L, %L, %L)', branch, series_id, scale, line, member, sets, low,
                              high, run_start - make_interval(secs => shift), label, series, quantity, scope, combine), ', '),
-           count(*) > count(distinct (line, member)), count(*) > count(distinct line), (select max(usual) from scraped)
+           count(*) > count(distinct (line, member)), count(*) > count(distinct line), (select max(usual) from intervals)
     into spans, branches, axes, members, repeated, together, slowest
     from numbered;
     one_each := chart_statement.aligned and not axial and slowest > step / 2;

@@ -97,7 +97,7 @@ language sql stable as $$
         window line as (partition by name, quantity)
     ), slowest as (
         -- As in `chart_statement`: values add up over an interval in which each target has a sample.
-        select 1000 * max((scrape_times(series_id, null, series_chart.start, series_chart.stop)).usual) as step_ms
+        select 1000 * max(scrape_interval(series_id, null, series_chart.start, series_chart.stop)) as step_ms
         from (select distinct on (source) series_id from added
               where apart and coalesce(series_chart.step_ms, 1000) < 60000 order by source) each
     ), by_source as (

@@ -10,21 +10,29 @@ create or replace function bench_internal.interval_bin(p_time timestamptz, p_int
     select date_bin(make_interval(secs => p_interval), p_time, timestamptz '2000-01-03 00:00:00+00')
 $$;
 
--- Return the usual scrape interval of a series in seconds, with two digits and a minute at most, and the time of its first
--- sample in some run sets (in all where null); null without samples.
+-- Return the usual scrape interval of a series in seconds, with two digits and a minute at most, from its first samples in some
+-- run sets (in all where null); null without samples.
 -- PL/pgSQL, since SQL would be inlined, and planned for every chunk, even where it is never called.
-create or replace function bench_internal.scrape_times(
-    p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz, out usual float8, out first timestamptz
-) language plpgsql stable as $$
+create or replace function bench_internal.scrape_interval(p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz)
+returns float8 language plpgsql stable as $$
 begin
-    select percentile_disc(0.5) within group (order by dt), min(time) into usual, first
-    from (select time, dt::float8 from samples
-          where series_id = p_series and (p_sets is null or runset_id = any(p_sets))
-            and time >= p_from and time < p_to and dt > 0
-          order by time limit 25) found;
-    if usual is not null then  -- `least` of null and 60 is 60
-        usual := least(round(usual::numeric, 1 - floor(log(usual))::integer), 60);
-    end if;
+    return (
+        select least(round(usual::numeric, 1 - floor(log(usual))::integer), 60)
+        from (select percentile_disc(0.5) within group (order by dt) as usual
+              from (select dt::float8 from samples
+                    where series_id = p_series and (p_sets is null or runset_id = any(p_sets))
+                      and time >= p_from and time < p_to and dt > 0
+                    order by time limit 25) found) x
+        where usual is not null);  -- `least` of null and 60 is 60
+end $$;
+
+-- Return the time of the first sample of a series in some run sets; null without samples.
+create or replace function bench_internal.first_sample(p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz)
+returns timestamptz language plpgsql stable as $$
+begin
+    return (select time from samples
+            where series_id = p_series and runset_id = any(p_sets) and time >= p_from and time < p_to and dt > 0
+            order by time limit 1);
 end $$;
 
 -- Return the start of the first bucket at or after a time; the time itself without buckets.
