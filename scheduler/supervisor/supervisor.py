@@ -94,7 +94,7 @@ class Supervisor:
             return self._end(started_at, clock.now(), "failed", 127, problem)
         finally:
             os.close(output)
-        self._inherited_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self._inherited_rss = _peak_of_this_process()
         state = SupervisorState(os.getpid(), identity(os.getpid()) or 0.0, process.pid, started_at)
         with contextlib.suppress(OSError):  # a full disk: `main` has already written the supervisor's PID
             self.folder.write_state(state)
@@ -181,6 +181,14 @@ class Supervisor:
                     session(runs.end_run, self.folder.run_id, end)
                     return
                 time.sleep(pause)
+
+
+def _peak_of_this_process() -> int:
+    """Return this process's peak memory in KiB. `getrusage` returns its parent's where that was larger."""
+    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1])
+    return 0
 
 
 def main(folder: RunFolder) -> None:

@@ -223,7 +223,7 @@ def test_making_without_rights_names_the_command_and_what_root_has_made_is_used(
     with pytest.raises(NotPermitted) as caught:
         devices.provide(host.session, jobs)
     assert str(caught.value) == (
-        "creating MIG instances requires root: sudo nvidia-smi mig -i 0 -cgi 3g.20gb:4,3g.20gb:0 -C; those that are there are used"
+        "creating MIG instances requires root: sudo nvidia-smi mig -i 0 -cgi 3g.20gb:4,3g.20gb:0 -C; existing ones are used"
     )
     assert host.recorded() == []
     for start in (4, 0):
