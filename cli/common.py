@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -65,9 +66,10 @@ TargetOption = Annotated[
 ]
 
 
-def console() -> Terminal:
-    """Return the console of standard output; in a pipe or file, lines have room for 200 characters."""
-    return Terminal(width=None if sys.stdout.isatty() else 200)
+def console(width: int | None = None) -> Terminal:
+    """Return the console of standard output, with the terminal's width, else ``COLUMNS``, else 200 characters."""
+    known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return Terminal(width=width or (None if known else 200))
 
 
 @contextlib.contextmanager

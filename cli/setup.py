@@ -22,7 +22,8 @@ from hypergauge.core.files import private
 from hypergauge.core.files.run_folder import write_atomically
 from hypergauge.dashboards.grafana.server import HOW_TO_GET_ONE, GrafanaServer
 from hypergauge.dashboards.terminal import tables
-from hypergauge.dashboards.terminal.comparison_sheet import comparison_table
+from hypergauge.dashboards.terminal.comparison_sheet import sheet
+from hypergauge.dashboards.terminal.comparison_table import comparison_table
 from hypergauge.gpu import Inventory, inventory
 from hypergauge.insight.comparison.comparison import compare
 from hypergauge.scheduler.plan import checks
@@ -86,8 +87,8 @@ def demo() -> None:
     with primary(settings) as connection:
         out.print()
         chosen = [str(experiment)]
-        out.print(comparison_table(compare(connection, chosen)))
-        out.print(comparison_table(compare(connection, chosen, by="workload")))
+        out.print(comparison_table(sheet(compare(connection, chosen)), out.width))
+        out.print(comparison_table(sheet(compare(connection, chosen, by="workload")), out.width))
         for line in verdict(interference(connection, chosen)):
             out.print(escape(line))
     out.print("\nNext:")

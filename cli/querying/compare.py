@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -20,8 +21,9 @@ from hypergauge.cli.common import (
 )
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.dashboards.terminal import comparison_table as tables
 from hypergauge.dashboards.terminal import gates
-from hypergauge.dashboards.terminal.comparison_sheet import comparison_table
+from hypergauge.dashboards.terminal.comparison_sheet import Sheet, sheet
 from hypergauge.insight.comparison import neighbours
 from hypergauge.insight.comparison.columns import SCOPES
 from hypergauge.insight.comparison.comparison import Comparison
@@ -59,6 +61,12 @@ def compare(
     ] = None,
     tariff: TariffFile = None,
     target: TargetOption = None,
+    metrics: Annotated[
+        list[str] | None, typer.Option("--metric", "-m", help="Column to show, in this order: 'GPU energy', loss …")
+    ] = None,
+    wide: Annotated[bool, typer.Option("--wide", help="Show all columns, however wide the table.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Write a table of Markdown.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Write CSV, with values in SI units.")] = False,
     json: Json = False,
 ) -> None:
     """Compare runs, rows (mean of all attempts) or workloads by hardware metrics."""
@@ -70,6 +78,8 @@ def compare(
         raise BadRequest("--alpha goes with --fail-on")
     if target is not None and align is not None:
         raise BadRequest("--target looks at whole runs, from their start: leave out --align")
+    if json + csv + markdown > 1:
+        raise BadRequest("--json, --csv and --markdown exclude each other")
     settings = Settings.load(tariff=tariff)
     more = further(settings, target, simulated=simulated)
     with reading(settings, [*selectors, *([baseline] if baseline else [])]) as connection:
@@ -103,7 +113,13 @@ def compare(
     if json:
         as_json({**neighbours.marked(found.as_dict(), trusted.changes), **trusted.as_dict()})
     else:
-        _show(found, trusted)
+        read = sheet(found, metrics or (), everything=wide or csv)
+        if csv:
+            sys.stdout.write(tables.csv_text(found, read))
+        elif markdown:
+            _write_markdown(read, trusted)
+        else:
+            _show(found, read, trusted, wide=wide, hide=not metrics)
     if found.gate and found.gate.failed:
         raise typer.Exit(1)
 
@@ -121,8 +137,15 @@ def _check(by: str, attempts: str, scope: str | None) -> bool:
     return every
 
 
-def _show(found: Comparison, trusted: Trust) -> None:
-    console().print(comparison_table(found))
+def _write_markdown(read: Sheet, trusted: Trust) -> None:
+    lines = [tables.markdown(read), *(f"- {one.text}" for one in trusted.notices)]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _show(found: Comparison, read: Sheet, trusted: Trust, *, wide: bool, hide: bool) -> None:
+    out = console()
+    made = tables.comparison_table(read, None if wide else out.width, hide=hide)
+    (console(max(out.width, tables.natural_width(made))) if wide else out).print(made)
     show_notices(trusted.notices)
     if found.gate:
         console().print(gates.table(found.gate))

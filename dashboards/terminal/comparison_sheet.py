@@ -1,21 +1,27 @@
-"""Formatted comparison, for the terminal and for pages."""
+"""Formatted comparison, for tables in the terminal, in text and on pages."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
-from rich.table import Table
-
+from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.dashboards.terminal.formatting import SIMULATED, SIMULATED_NOTE, duration, value_text
-from hypergauge.dashboards.terminal.tables import status, table
-from hypergauge.insight.comparison.columns import CO2_KEY, ENERGY_KEY, ENERGY_TO_TARGET, TIME_TO_TARGET, is_of_energy
+from hypergauge.insight.comparison.columns import (
+    CO2_KEY,
+    COLUMNS,
+    ENERGY_KEY,
+    ENERGY_TO_TARGET,
+    TIME_TO_TARGET,
+    is_of_energy,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from hypergauge.insight.comparison.comparison import Comparison, Entry
 
-__all__ = ["Cell", "Sheet", "comparison_table", "sheet"]
+__all__ = ["Cell", "Heading", "Sheet", "sheet"]
 
 _TITLES = {
     "duration_seconds": "duration",
@@ -32,6 +38,17 @@ _TITLES = {
     ENERGY_KEY: "GPU energy",
     CO2_KEY: "CO₂",
 }
+# Columns by importance: narrow tables hide the last ones first.
+_IMPORTANT = (
+    "attempts", "duration_seconds", "makespan_seconds", TIME_TO_TARGET, ENERGY_TO_TARGET, ENERGY_KEY, "gpu_sm_active",
+    "software", "cost", "gpu_utilization", "gpu_peak_memory_bytes", "gpu_power_watts", "cpu_utilization", "peak_memory_bytes",
+    CO2_KEY, "further software", "cpu_seconds", "disk_read_bytes", "disk_write_bytes",
+)  # fmt: skip
+# Names of software metrics by relevance. MLflow's autologging adds many names with a prefix; they come last.
+_RELEVANT = ("loss", "acc", "error|rmse|mse|mae|perplexity|f1|auc|bleu|score|r2")
+_AUTOLOGGED = "training_"
+# Software metrics that a table has by default, and those of them that a narrow one keeps.
+_MOST_SOFTWARE, _MAIN_SOFTWARE = 6, 2
 # Suffixes of a value.
 _SHARED = "†"
 _WITH_IDLE = "‡"
@@ -47,6 +64,15 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class Heading:
+    """Heading of a column: its key in the comparison, its title, and its rank by importance, 0 for the first."""
+
+    key: str
+    title: str
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Sheet:
     """Lines of a formatted comparison.
 
@@ -58,73 +84,106 @@ class Sheet:
         Label, name, status and values of each entry.
     notes
         Meanings of the marks.
+    hidden
+        Titles of columns that were left out.
     part
         Part of each run that the values cover, if not the whole run.
     """
 
     by: str
-    columns: tuple[str, ...]
+    columns: tuple[Heading, ...]
     lines: tuple[tuple[str, str, str, tuple[Cell, ...]], ...]
     notes: tuple[str, ...]
+    hidden: tuple[str, ...] = ()
     part: str | None = None
 
 
-def sheet(found: Comparison) -> Sheet:
-    """Return a formatted comparison."""
-    metrics = list(dict.fromkeys(key for entry in found.entries for key in entry.values))
-    # Columns of zeros would take the space of columns that matter.
-    metrics = [key for key in metrics if any(entry.values.get(key, 0) > 0 for entry in found.entries)]
-    software = list(dict.fromkeys(key for entry in found.entries for key in entry.software))[:6]
-    attempts = ["attempts"] if found.by == "row" else []
+def sheet(found: Comparison, metrics: Sequence[str] = (), *, everything: bool = False) -> Sheet:
+    """Return a formatted comparison.
+
+    Parameters
+    ----------
+    metrics
+        Keys, titles or quantities of the columns, in this order; by default all, and the most relevant software metrics.
+    everything
+        Whether to include all software metrics.
+
+    Raises
+    ------
+    BadRequest
+        The comparison has no such metric.
+    """
+    keys = _keys(found)
+    software = sorted(dict.fromkeys(key for entry in found.entries for key in entry.software), key=_relevance)
+    if metrics:
+        names = _names(found, keys, software)
+        chosen = list(dict.fromkeys(_chosen(name, names) for name in metrics))
+        shown, hidden = chosen, []
+    else:
+        most = len(software) if everything else _MOST_SOFTWARE
+        shown, hidden = [*keys, *software[:most]], software[most:]
+    attempts = [Heading("attempts", "attempts")] if found.by == "row" else []
+    columns = (*attempts, *(Heading(key, _heading(found, key), _rank(key, software)) for key in shown))
     lines = []
     for entry in found.entries:
         label = entry.label + (SIMULATED if entry.simulated else "")
         label = f"{label} (baseline)" if entry.label == found.baseline else label
-        cells = [
-            *(Cell(_attempts(entry)) for _ in attempts),
-            *(
-                Cell(
-                    value_text(key, entry.values.get(key)) + _deviation(entry, key) + _scope_mark(entry, key),
-                    _change(entry, key),
-                )
-                for key in metrics
-            ),
-            *(
-                Cell(value_text(key, entry.software.get(key)) + _deviation(entry, key), _change(entry, key))
-                for key in software
-            ),
-        ]
-        lines.append((label, entry.name, entry.status, tuple(cells)))
-    notes = [SIMULATED_NOTE] if any(entry.simulated for entry in found.entries) else []
-    marks = {_scope_mark(entry, key) for entry in found.entries for key in metrics}
+        cells = (*(Cell(_attempts(entry)) for _ in attempts), *(_cell(entry, key, software) for key in shown))
+        lines.append((label, entry.name, entry.status, cells))
+    notes = _notes(found.entries, [key for key in shown if key not in software])
+    return Sheet(found.by, columns, tuple(lines), tuple(notes), tuple(hidden), _part(found))
+
+
+def _keys(found: Comparison) -> list[str]:
+    """Return the columns with values. Columns of zeros would take the space of columns that matter."""
+    keys = dict.fromkeys(key for entry in found.entries for key in entry.values)
+    return [key for key in keys if any(entry.values.get(key, 0) > 0 for entry in found.entries)]
+
+
+def _names(found: Comparison, keys: Iterable[str], software: Iterable[str]) -> dict[str, str]:
+    """Return the column of each name that a user may give: its key, its title, its quantity."""
+    names = {one.quantity: one.key for one in reversed(COLUMNS)}
+    names |= {_heading(found, key): key for key in (*(one.key for one in COLUMNS), *keys)}
+    return names | {key: key for key in (*(one.key for one in COLUMNS), *keys, *software)}
+
+
+def _chosen(name: str, names: dict[str, str]) -> str:
+    if (key := names.get(name)) is None:
+        raise BadRequest(f"these runs have no metric {name!r}{did_you_mean(name, names)}")
+    return key
+
+
+def _relevance(name: str) -> tuple[bool, int]:
+    rank = next((at for at, words in enumerate(_RELEVANT) if re.search(words, name, re.IGNORECASE)), len(_RELEVANT))
+    return name.startswith(_AUTOLOGGED), rank
+
+
+def _rank(key: str, software: Sequence[str]) -> int:
+    if key in software:
+        key = "software" if software.index(key) < _MAIN_SOFTWARE else "further software"
+    elif key.startswith("cost_"):
+        key = "cost"
+    return _IMPORTANT.index(key) if key in _IMPORTANT else len(_IMPORTANT)
+
+
+def _cell(entry: Entry, key: str, software: Sequence[str]) -> Cell:
+    if key in software:
+        return Cell(value_text(key, entry.software.get(key)) + _deviation(entry, key), _change(entry, key))
+    return Cell(
+        value_text(key, entry.values.get(key)) + _deviation(entry, key) + _scope_mark(entry, key), _change(entry, key)
+    )
+
+
+def _notes(entries: Sequence[Entry], keys: Sequence[str]) -> list[str]:
+    notes = [SIMULATED_NOTE] if any(entry.simulated for entry in entries) else []
+    marks = {_scope_mark(entry, key) for entry in entries for key in keys}
     if _SHARED in marks:
         notes.append(f"{_SHARED} of the whole GPU or shared with other runs: not the run's own")
     if _WITH_IDLE in marks:
         notes.append(f"{_WITH_IDLE} includes idle energy of its GPUs")
     if _OF_HOST in marks:
         notes.append(f"{_OF_HOST} of the whole host: not the run's own")
-    return Sheet(
-        found.by, (*attempts, *(_heading(found, key) for key in metrics), *software), tuple(lines), tuple(notes),
-        part=_part(found),
-    )  # fmt: skip
-
-
-def comparison_table(found: Comparison) -> Table:
-    """Return the table of a comparison; changes against the baseline follow the values."""
-    read = sheet(found)
-    made = table(
-        read.by,
-        "name",
-        "status",
-        *(f">{escape(column)}" for column in read.columns),
-        title=read.part and escape(read.part),
-    )
-    for label, name, state, cells in read.lines:
-        metrics = (escape(cell.text) + (f" [dim]({cell.change})[/]" if cell.change else "") for cell in cells)
-        made.add_row(label, escape(name), status(state), *metrics)
-    if read.notes:
-        made.caption, made.caption_justify = "\n".join(read.notes), "left"
-    return made
+    return notes
 
 
 def _part(found: Comparison) -> str | None:

@@ -8,7 +8,8 @@ import time
 import pytest
 from rich.console import Console
 
-from hypergauge.dashboards.terminal.comparison_sheet import comparison_table
+from hypergauge.dashboards.terminal.comparison_sheet import sheet
+from hypergauge.dashboards.terminal.comparison_table import comparison_table
 from hypergauge.insight.comparison import neighbours
 from hypergauge.insight.comparison.comparison import Comparison, compare
 from hypergauge.sql.ingest.software import SoftwareMetric, store_software_metrics
@@ -30,7 +31,7 @@ def rows(world: World) -> None:
 
 def shown(found: Comparison) -> str:
     console = Console(file=io.StringIO(), width=200)
-    console.print(comparison_table(found))
+    console.print(comparison_table(sheet(found)))
     return str(console.file.getvalue())  # type: ignore[attr-defined]
 
 

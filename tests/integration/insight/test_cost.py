@@ -58,7 +58,7 @@ def test_a_price_that_is_always_the_same(world: World, tmp_path: Path) -> None:
     assert not {"cost_eur", "co2_grams"} & second.values.keys(), "it has no energy of its own, which is not 0"
     assert missing(world, found) == [(["20/1/2"], ["co2_grams", "cost_eur"], "it has no measured energy of its own")]
     read = sheet(found)
-    assert read.columns[-2:] == ("CO₂", "cost (EUR)")
+    assert [column.title for column in read.columns[-2:]] == ["CO₂", "cost (EUR)"]
     assert [cell.text for cell in read.lines[0][3][-2:]] == ["1.5 g", "0.003"]
     assert [cell.text for cell in read.lines[1][3][-2:]] == ["", ""]
     [workload] = compare(world.connection, ["20"], by="workload", further=[paid]).entries
@@ -181,7 +181,7 @@ def test_time_and_energy_to_a_target(world: World) -> None:
     assert [(entry.label, reason) for entry in found.entries for reason in {one.reason for one in entry.missing}] == [
         ("20/1/2", "it never reached accuracy>=0.95 (0.91 at best)"), ("20/1/3", "it has not logged accuracy"),
     ]  # fmt: skip
-    assert "time to accuracy>=0.95" in sheet(found).columns
+    assert "time to accuracy>=0.95" in [column.title for column in sheet(found).columns]
     content = found.as_dict()["runs"]
     assert content[0]["target"] == "accuracy>=0.95"
     assert content[1]["missing"][0]["metric"] == "time_to_target_seconds"

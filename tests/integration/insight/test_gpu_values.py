@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from hypergauge.dashboards.terminal.comparison_sheet import comparison_table
+from hypergauge.dashboards.terminal.comparison_sheet import sheet
+from hypergauge.dashboards.terminal.comparison_table import comparison_table
 from hypergauge.insight.comparison.comparison import Entry, compare
 from hypergauge.sql.queries.traces import counters_of
 from tests.support.world import HOST, World
@@ -286,7 +287,7 @@ def test_energies_with_and_without_what_idles_are_told_apart(world: World, start
     assert "gpu_energy_joules" not in found.entries[1].changes
     out = Console(width=200)
     with out.capture() as shown:
-        out.print(comparison_table(found))
+        out.print(comparison_table(sheet(found)))
     text = shown.get()
     assert "18.0 kJ‡" in text
     assert "12.0 kJ " in text

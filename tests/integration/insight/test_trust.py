@@ -128,6 +128,6 @@ def test_a_figure_of_the_host_is_marked_as_such(world: World) -> None:
     own = sheet(compare(world.connection, ["20"]))
     assert not any("§" in cell.text for *_, cells in own.lines for cell in cells)
     wide = sheet(compare(world.connection, ["20"], scope="host"))
-    cells = dict(zip(wide.columns, wide.lines[0][3], strict=True))
+    cells = dict(zip((column.title for column in wide.columns), wide.lines[0][3], strict=True))
     assert cells["CPU"].text == "1.00 cores§"
     assert wide.notes == ("§ of the whole host: not the run's own",)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from hypergauge.core.errors import BadRequest, NoData
-from hypergauge.dashboards.terminal.comparison_sheet import comparison_table
+from hypergauge.dashboards.terminal.comparison_sheet import sheet
+from hypergauge.dashboards.terminal.comparison_table import comparison_table
 from hypergauge.insight.comparison import neighbours
 from hypergauge.insight.comparison.comparison import Comparison, compare
 from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
@@ -62,7 +63,7 @@ def test_runs_are_compared_over_the_steps_that_both_have(world: World, start: fl
     assert values(found, "loss") == [61.0, 61.0]  # of step 39, though the second one went on
     assert found.entries[1].changes["duration_seconds"] == pytest.approx(1)
     content = found.as_dict()
-    assert comparison_table(found).title == "over steps 10 to 40"
+    assert comparison_table(sheet(found)).title == "over steps 10 to 40"
     assert content["window"] == {"align": "step", "first": 10, "last": 40, "phases": (), "left_out": {}}
     for run, begin, seconds in ((content["runs"][0], start + 20, 29.9), (content["runs"][1], start + 110, 59.8)):
         window = run["window"]
@@ -83,7 +84,7 @@ def test_a_phase_is_compared_from_its_beginning_to_its_end(world: World, start: 
         assert found.window is not None
         name = "load" if align == "phase:load" else "train"
         assert found.window.phases == (name,)
-        assert comparison_table(found).title == f"over the phase {name}"
+        assert comparison_table(sheet(found)).title == f"over the phase {name}"
 
 
 def test_time_is_compared_as_far_as_the_shortest_goes(world: World, start: float) -> None:
@@ -92,7 +93,7 @@ def test_time_is_compared_as_far_as_the_shortest_goes(world: World, start: float
     found = compare(world.connection, ["20/1"], align="time")
     assert values(found, "duration_seconds") == [35, 35]
     assert values(found, "cpu_seconds") == [68, 35]  # the first one's last sample came when it was over
-    assert comparison_table(found).title == "over the first 35.0 s"
+    assert comparison_table(sheet(found)).title == "over the first 35.0 s"
     assert values(found, "loss") == [81.0, 99.0]
 
 

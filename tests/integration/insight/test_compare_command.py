@@ -1,0 +1,84 @@
+"""Columns and forms of the output of `bench compare`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+
+import pytest
+
+from hypergauge.sql.ingest.software import SoftwareMetric, store_software_metrics
+from hypergauge.sql.schema.flavour import Flavour
+from tests.conftest import Command
+from tests.support.world import World
+
+pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
+
+LOGGED = ("training_score", "z", "lr", "val_accuracy", "epoch_time", "y", "x", "val_loss")
+
+
+@pytest.fixture
+def bench(command: Command, world: World, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The command on two runs that have logged eight software metrics."""
+    start = time.time() // 600 * 600 - 3600
+    for position in (1, 2):
+        run_id = world.run(start, start + 10 * position, position=position)
+        store_software_metrics(
+            world.connection, run_id, [SoftwareMetric(key, 1, start + 1, position / 10) for key in LOGGED]
+        )
+    for name, value in world.database.settings.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return command
+
+
+def heading(text: str) -> list[str]:
+    return next(line for line in text.splitlines() if "status" in line).split()
+
+
+def test_loss_and_accuracy_come_first_and_autologged_names_last(bench: Command) -> None:
+    status, text, _ = bench("compare", "20")
+    assert status == 0
+    software = ["val_loss", "val_accuracy", "epoch_time", "lr", "x", "y"]
+    assert heading(text) == ["run", "name", "status", "duration", *software]
+    assert "Hidden: z, training_score. --wide shows all, -m chooses." in text
+
+
+def test_wide_tables_have_everything_and_narrow_ones_name_the_rest(
+    bench: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert set(LOGGED) < set(heading(bench("compare", "20", "--wide")[1]))
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = bench("compare", "20")[1]
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert "Hidden: z, training_score. --wide" in " ".join(narrow.split()), "a row for each metric fits"
+    monkeypatch.setenv("COLUMNS", "30")
+    assert "Hidden: val_loss, val_accuracy" in " ".join(bench("compare", "20")[1].split())
+
+
+def test_columns_are_chosen_by_key_title_or_quantity(bench: Command) -> None:
+    words = [word for name in ("lr", "duration", "gpu_power", "CPU time") for word in ("-m", name)]
+    table = list(csv.reader(io.StringIO(bench("compare", "20", "--csv", *words)[1])))
+    assert table == [
+        ["run", "name", "status", "simulated", "lr", "duration_seconds", "gpu_power_watts", "cpu_seconds"],
+        ["20/1/1", "train", "finished", "false", "0.1", "10.0", "", ""],
+        ["20/1/2", "train", "finished", "false", "0.2", "20.0", "", ""],
+    ]
+    status, _, error = bench("compare", "20", "-m", "val_los")
+    assert (status, "no metric 'val_los' (did you mean 'val_loss'?)" in error) == (2, True)
+
+
+def test_csv_has_changes_against_a_baseline(bench: Command) -> None:
+    text = bench("compare", "20", "--baseline", "20/1/1", "--csv", "-m", "duration")[1]
+    assert [row["change_duration_seconds"] for row in csv.DictReader(io.StringIO(text))] == ["", "1.0"]
+
+
+def test_markdown_is_a_table_and_json_is_whole(bench: Command) -> None:
+    lines = bench("compare", "20", "--markdown", "-m", "duration")[1].splitlines()
+    assert lines[:3] == [
+        "| run | name | status | duration |", "| --- | --- | --- | ---: |", "| 20/1/1 | train | finished | 10.0 s |",
+    ]  # fmt: skip
+    assert "final_x" in json.loads(bench("compare", "20", "--json", "-m", "duration")[1])["runs"][0]
+    assert bench("compare", "20", "--json", "--csv")[0] == 2
