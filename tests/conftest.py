@@ -27,6 +27,9 @@ from hypergauge.sql.server.embedded import CONFIGURATION, EmbeddedServer
 Command = Callable[..., tuple[int, str, str]]
 NewFolder = Callable[[], Path]
 
+# Commands keep to the width that it names, and pytest-xdist sets it in its workers.
+os.environ.pop("COLUMNS", None)
+
 # How long an example takes says nothing where other tests run beside it.
 hypothesis_settings.register_profile("timeless", hypothesis_settings.default, deadline=None)
 hypothesis_settings.load_profile("timeless")
