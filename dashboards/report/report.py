@@ -12,6 +12,7 @@ from hypergauge import __version__
 from hypergauge.dashboards.plots.page import chart_data, environment
 from hypergauge.dashboards.plots.palette import LIGHT
 from hypergauge.dashboards.plots.panels import PROFILED, lay_out
+from hypergauge.dashboards.report.results import results
 from hypergauge.dashboards.terminal import formatting, sharing, tables
 from hypergauge.dashboards.terminal.comparison_sheet import sheet
 from hypergauge.insight.report import Report
@@ -69,6 +70,7 @@ def render(found: Report, manifests: Manifests, title: str, now: datetime) -> st
         title=title,
         report=found,
         summary=_summary(found),
+        results=results(found),
         now=now,
         version=__version__,
         labels={run.run_id: _label(run) for run in found.runs},

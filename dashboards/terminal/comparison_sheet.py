@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from hypergauge.insight.comparison.columns import (
     TIME_TO_TARGET,
     is_of_energy,
 )  # fmt: skip
+from hypergauge.insight.comparison.software import relevance
 
 if TYPE_CHECKING:
     from hypergauge.insight.comparison.comparison import Comparison, Entry
@@ -44,9 +44,6 @@ _IMPORTANT = (
     "software", "cost", "gpu_utilization", "gpu_peak_memory_bytes", "gpu_power_watts", "cpu_utilization", "peak_memory_bytes",
     CO2_KEY, "further software", "cpu_seconds", "disk_read_bytes", "disk_write_bytes",
 )  # fmt: skip
-# Names of software metrics by relevance. MLflow's autologging adds many names with a prefix; they come last.
-_RELEVANT = ("loss", "acc", "error|rmse|mse|mae|perplexity|f1|auc|bleu|score|r2")
-_AUTOLOGGED = "training_"
 # Software metrics that a table has by default, and those of them that a narrow one keeps.
 _MOST_SOFTWARE, _MAIN_SOFTWARE = 6, 2
 # Suffixes of a value.
@@ -114,7 +111,7 @@ def sheet(found: Comparison, metrics: Sequence[str] = (), *, everything: bool = 
         The comparison has no such metric.
     """
     keys = _keys(found)
-    software = sorted(dict.fromkeys(key for entry in found.entries for key in entry.software), key=_relevance)
+    software = sorted(dict.fromkeys(key for entry in found.entries for key in entry.software), key=relevance)
     if metrics:
         names = _names(found, keys, software)
         chosen = list(dict.fromkeys(_chosen(name, names) for name in metrics))
@@ -151,11 +148,6 @@ def _chosen(name: str, names: dict[str, str]) -> str:
     if (key := names.get(name)) is None:
         raise BadRequest(f"these runs have no metric {name!r}{did_you_mean(name, names)}")
     return key
-
-
-def _relevance(name: str) -> tuple[bool, int]:
-    rank = next((at for at, words in enumerate(_RELEVANT) if re.search(words, name, re.IGNORECASE)), len(_RELEVANT))
-    return name.startswith(_AUTOLOGGED), rank
 
 
 def _rank(key: str, software: Sequence[str]) -> int:

@@ -1,0 +1,111 @@
+"""Results of a report in a few lines: the best runs, failures, sharing, rules, and what qualifies the values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hypergauge.dashboards.terminal.formatting import SIMULATED, value_text
+from hypergauge.insight.comparison.columns import ENERGY_KEY
+from hypergauge.insight.comparison.entry import Entry
+from hypergauge.insight.comparison.software import better, relevance
+from hypergauge.insight.report import Report
+from hypergauge.insight.sharing.collocation import advice
+
+__all__ = ["Result", "results"]
+
+# Longest lists of runs, rules and software metrics in a line.
+_MOST_NAMED, _MOST_METRICS = 5, 2
+# Notices that another line has, or that explain a metric.
+_ELSEWHERE = ("ended_early", "utilization_overstates")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Line of the results; `section` is the part of the page with the details."""
+
+    title: str
+    text: str
+    section: str
+
+
+def results(found: Report) -> list[Result]:
+    """Return the results of a report, without those for which there is no data."""
+    runs = found.comparisons[0].entries if found.comparisons else ()
+    return [*_best(runs), *_failed(found), *_sharing(found), *_rules(found), *_trust(found)]
+
+
+def _best(entries: Sequence[Entry]) -> Iterator[Result]:
+    finished = [one for one in entries if one.status == "finished"]
+    yield from _extremes(finished, "duration_seconds", "Fastest", "slowest", _value("duration_seconds"))
+    # Energy with and without idle energy is not comparable.
+    if len({one.has_idle_energy for one in finished if ENERGY_KEY in one.values}) == 1:
+        yield from _extremes(finished, ENERGY_KEY, "Least GPU energy", "most", _value(ENERGY_KEY))
+    software = sorted({key for one in finished for key in one.software}, key=lambda key: (relevance(key), key))
+    for key in software[:_MOST_METRICS]:
+        if (direction := better(key)) is not None:
+            words = ("Lowest", "highest") if direction < 0 else ("Highest", "lowest")
+            yield from _extremes(finished, key, f"{words[0]} {key}", words[1], _software(key), direction)
+
+
+def _extremes(
+    entries: Sequence[Entry],
+    key: str,
+    best: str,
+    worst: str,
+    value: Callable[[Entry], float | None],
+    direction: int = -1,
+) -> Iterator[Result]:
+    """Yield the best and the worst of several entries. `direction` is 1 where more is better, -1 where less is."""
+    known = [(number, one) for one in entries if (number := value(one)) is not None]
+    known.sort(key=lambda pair: -direction * pair[0])
+    if len(known) < 2 or known[0][0] == known[-1][0]:
+        return
+    (low, first), (high, last) = known[0], known[-1]
+    some = f", of the {len(known)} runs with a value" if len(known) < len(entries) else ""
+    text = f"{_name(first)}, {value_text(key, low)} ({worst}: {_name(last)}, {value_text(key, high)}{some})"
+    yield Result(best, text, "comparison")
+
+
+def _value(key: str) -> Callable[[Entry], float | None]:
+    return lambda entry: entry.values.get(key)
+
+
+def _software(key: str) -> Callable[[Entry], float | None]:
+    return lambda entry: entry.software.get(key)
+
+
+def _failed(found: Report) -> Iterator[Result]:
+    early = [run for run in found.runs if run.status not in ("finished", "running", "pending")]
+    if early:
+        named = [f"{run.full_label} {run.name}".rstrip() + f" ({run.reason or run.status})" for run in early]
+        yield Result("Not finished", _listed(named, "; "), "runs")
+
+
+def _sharing(found: Report) -> Iterator[Result]:
+    if (text := advice(found.interference)) is not None:
+        yield Result("Sharing", text, "interference")
+
+
+def _rules(found: Report) -> Iterator[Result]:
+    fired = Counter(rule for some in found.findings.values() for rule in {one.rule for one in some})
+    if fired:
+        named = [f"{rule} in {count} of {len(found.runs)} runs" for rule, count in fired.most_common()]
+        yield Result("Rules", _listed(named), "rules")
+
+
+def _trust(found: Report) -> Iterator[Result]:
+    warnings = [one for one in found.notices if one.severity == "warning"]
+    if warnings := sorted(warnings, key=lambda one: one.code in _ELSEWHERE):
+        more = f" (and {len(warnings) - 1} more)" if len(warnings) > 1 else ""
+        yield Result("Read with care", warnings[0].text + more, "comparison")
+
+
+def _name(entry: Entry) -> str:
+    return f"{entry.label} {entry.name}".rstrip() + SIMULATED * entry.simulated
+
+
+def _listed(names: Sequence[str], separator: str = ", ") -> str:
+    more = len(names) - _MOST_NAMED
+    return separator.join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,78 @@
+"""Results at the top of a report."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hypergauge.dashboards.report.results import results
+from hypergauge.insight.comparison.entry import Entry
+from hypergauge.insight.comparison.software import better, relevance
+from hypergauge.insight.report import Report
+from hypergauge.insight.sharing.interference import Interference
+from tests.support.data.pictures import notice
+
+
+def entry(label: str, seconds: float, status: str = "finished", energy: float | None = None, **fields: Any) -> Entry:
+    values = {"duration_seconds": seconds} | ({} if energy is None else {"gpu_energy_joules": energy})
+    return Entry(**{
+        "label": label, "name": "train", "status": status, "runs": (), "values": values, "scopes": {}, "software": {}, **fields,
+    })  # fmt: skip
+
+
+def lines(*entries: Entry, **fields: Any) -> dict[str, str]:
+    """Return the results of a report with these runs, by title."""
+    found: Any = {
+        "experiments": (), "runs": (), "comparisons": (SimpleNamespace(entries=entries),), "verdict": (),
+        "interference": Interference("duration", (), ()), "notices": (), "charts": (), "devices": {}, "highlights": {},
+        "phases": {}, "steps": {}, "findings": {}, "qualities": {}, **fields,
+    }  # fmt: skip
+    return {one.title: one.text for one in results(Report(**found))}
+
+
+def test_the_best_and_the_worst_finished_runs_are_named() -> None:
+    found = lines(
+        entry("1/1/1", 30, energy=500, software={"val_loss": 0.3, "accuracy": 0.9}),
+        entry("1/2/1", 20, energy=900, software={"val_loss": 0.1, "accuracy": 0.8}, simulated=True),
+        entry("1/3/1", 1, status="failed", energy=1, software={"val_loss": 9.0}),
+    )
+    assert found == {
+        "Fastest": "1/2/1 train *, 20.0 s (slowest: 1/1/1 train, 30.0 s)",
+        "Least GPU energy": "1/1/1 train, 500 J (most: 1/2/1 train *, 900 J)",
+        "Lowest val_loss": "1/2/1 train *, 0.1 (highest: 1/1/1 train, 0.3)",
+        "Highest accuracy": "1/1/1 train, 0.9 (lowest: 1/2/1 train *, 0.8)",
+    }
+
+
+def test_what_is_alike_alone_or_not_comparable_has_no_best() -> None:
+    assert lines(entry("1/1/1", 30)) == {}
+    assert lines(entry("1/1/1", 30), entry("1/2/1", 30)) == {}
+    idle = entry("1/2/1", 30, energy=900, energy_method="whole_gpu")
+    assert lines(entry("1/1/1", 30, energy=500, energy_method="sm_time"), idle) == {}
+
+
+def test_values_that_only_some_runs_have_are_counted() -> None:
+    found = lines(entry("1/1/1", 30, energy=5), entry("1/2/1", 30, energy=9), entry("1/3/1", 30))
+    assert found["Least GPU energy"].endswith("(most: 1/2/1 train, 9 J, of the 2 runs with a value)")
+
+
+def test_the_first_warning_stands_for_the_others() -> None:
+    assert lines(notices=(notice("one"), notice("two"), notice("three")))["Read with care"] == "one (and 2 more)"
+
+
+@pytest.mark.parametrize(
+    ("name", "sign"),
+    [
+        ("loss", -1), ("val_loss", -1), ("train-logloss", -1), ("accuracy", 1), ("test_acc", 1), ("eval/f1", 1), ("rmse", -1),
+        ("lr", None), ("steps_per_second", None), ("access_time", None), ("traces", None),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_metric_tells_what_is_better(name: str, sign: int | None) -> None:
+    assert better(name) == sign
+
+
+def test_loss_and_accuracy_come_first_and_autologged_names_last() -> None:
+    names = ["training_accuracy_score", "lr", "f1", "accuracy", "mse", "val_loss"]
+    assert sorted(names, key=relevance) == ["val_loss", "accuracy", "mse", "f1", "lr", "training_accuracy_score"]
