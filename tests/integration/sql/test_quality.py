@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hypergauge.sql.maintenance import aggregates
 from tests.support.world import World
 
 START = time.time() // 60 * 60 - 7200
@@ -85,3 +86,25 @@ def test_overhead_while_some_listeners_are_read_less_often(world: World) -> None
     world.write(slow)
     world.connection.execute("select summarise(run_id) from runs")
     assert quality(world) == [(None, pytest.approx(0.01, rel=0.01))]
+
+
+def test_an_exporter_that_began_later_has_not_measured_a_run(world: World) -> None:
+    begins = START - 60 * 86_400
+    times = [begins + 1 + at for at in range(2 * SECONDS)]
+    run = world.run(begins, begins + SECONDS)
+    world.write(world.gauge("node_load1", times[:SECONDS], [1.0] * SECONDS, listener="host"))
+    world.connection.execute("select summarise(%s)", (run,))
+    world.write(world.gauge("node_load1", times[SECONDS + 5 :], [1.0] * (SECONDS - 5), listener="node_exporter"))
+    assert listeners(world) == ["host"]
+    world.refresh()
+    aggregates.keep_raw(world.connection, 30)
+    aggregates.maintain(world.connection)
+    assert world.connection.execute("select count(*) from samples").fetchone() == (0,)
+    assert listeners(world) == ["host"], "the aggregates tell it too"
+
+
+def listeners(world: World) -> list[str]:
+    [(found,)] = world.connection.execute(
+        "select listeners from run_listeners(array(select run_id from runs))"
+    ).fetchall()
+    return list(found)

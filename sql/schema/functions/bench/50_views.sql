@@ -230,20 +230,39 @@ cross join lateral (
     from (select s.*, quantity = 'cpu_usage' as own from run_summary_of(array[r.run_id], '{cpu_usage,gpu_throttled}') s
           where metric is null and (scope = 'process' or quantity = 'gpu_throttled')) x) q;
 
+-- Return whether any of some series measured run sets. PL/pgSQL, since SQL would be inlined, and planned for every chunk.
+create or replace function bench_internal.has_measured(
+    p_series integer[], p_sets integer[], p_from timestamptz, p_to timestamptz
+) returns boolean language plpgsql stable as $$
+begin
+    return exists (select from samples where series_id = any(p_series) and runset_id = any(p_sets)
+                   and time >= p_from - interval '1 min' and time < p_to + interval '1 min')
+        or p_from < (select raw_cutoff from retention)
+           and exists (select from samples_10m where series_id = any(p_series) and runset_id = any(p_sets)
+                       and bucket >= p_from - interval '10 min' and bucket < p_to);
+end $$;
+
 -- Return the exporters that measured runs; for a running run, those of all series of its resources.
 create or replace function bench_internal.run_listeners(p_runs text[])
 returns table (run_id text, listeners text[]) language sql stable as $$
     with placed as materialized (
-        select distinct rs.run_id, r.summarised, rs.place_id
-        from run_sets rs join runs r using (run_id) where rs.run_id = any(p_runs)
+        select rs.run_id, r.summarised, rs.place_id, array_agg(rs.runset_id) as sets, min(rs.started_at) as low,
+               max(coalesce(rs.ended_at, 'infinity')) as high
+        from run_sets rs join runs r using (run_id) where rs.run_id = any(p_runs) group by rs.run_id, r.summarised, rs.place_id
     ), sources as materialized (
-        select distinct s.place_id, s.quantity, s.metric, t.listener
+        select s.place_id, s.quantity, s.metric, t.target_id, t.listener, min(s.series_id) as series_id
         from series s join targets t using (target_id) where s.place_id = any(array(select place_id from placed))
+        group by s.place_id, s.quantity, s.metric, t.target_id
+    ), given as (
+        -- A few series of a target suffice to know whether it measured.
+        select p.run_id, p.summarised, s.listener, p.sets, p.low, p.high, (array_agg(s.series_id order by s.series_id))[:5] as series
+        from placed p join sources s using (place_id)
+        where not p.summarised
+           or exists (select from stored_summaries x
+                      where (x.run_id, x.quantity, x.metric) = (p.run_id, s.quantity, s.metric))
+        group by p.run_id, p.summarised, p.place_id, p.sets, p.low, p.high, s.target_id, s.listener
     )
-    select p.run_id, array_agg(distinct s.listener order by s.listener)
-    from placed p join sources s using (place_id)
-    where not p.summarised
-       or exists (select from stored_summaries x
-                  where (x.run_id, x.quantity, x.metric) = (p.run_id, s.quantity, s.metric))
-    group by p.run_id
+    select run_id, array_agg(distinct listener order by listener)
+    from given where not summarised or has_measured(series, sets, low, high)
+    group by run_id
 $$;
