@@ -64,7 +64,7 @@ def test_a_file_that_may_not_be_written_is_refused(nowhere: Home) -> None:
     file.write_text(f"{HEADER}1,1,,{SCRIPT},,\n")
     file.chmod(0o444)
     printed = nowhere.bench("schedule", file, status=2)
-    assert printed.startswith(f"error: {file}: the file may not be written")
+    assert printed.startswith(f"error: {file}: the file is not writable")
     assert (file.read_text(), file.stat().st_mode & 0o777) == (f"{HEADER}1,1,,{SCRIPT},,\n", 0o444)
     assert not nowhere.path.exists()
 
