@@ -11,7 +11,7 @@ from hypergauge.insight.comparison.alignment import axes_of, check_align
 from hypergauge.insight.comparison.columns import SCOPES
 from hypergauge.sql.queries.axes import Span
 from hypergauge.sql.queries.charts import Measured, measured, software_keys
-from hypergauge.sql.queries.notices import Fact, Notice, chart_notices, notices
+from hypergauge.sql.queries.notices import Fact, Notice, chart_notices, notices, uneven_workloads
 from hypergauge.sql.queries.summaries import coverage, gpu_facts
 from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server.database import Connection
@@ -117,6 +117,7 @@ def subject(
     facts_ = (
         *_without_axis([_label(run, "run") for run in started if run.run_id not in axes], align),
         *_left_out(by, left_out, total),
+        *_uneven(uneven_workloads(connection, list(position)) if by == "workload" else ()),
         *_not_logged({run.run_id: _label(run, "run") for run in drawn}, logged),
     )
     on_gpus = any(metric.startswith("gpu_") for metric in metrics)
@@ -143,6 +144,11 @@ def _left_out(by: str, labels: Sequence[str], total: int) -> Iterator[Fact]:
         yield Fact("runs_left_out", labels, counts)
     elif labels:
         yield Fact("workloads_left_out", values={"workloads": labels, **counts})
+
+
+def _uneven(labels: Sequence[str]) -> Iterator[Fact]:
+    if labels:
+        yield Fact("mean_of_fewer", values={"workloads": labels})
 
 
 def _not_logged(labels: Mapping[str, str], logged: Mapping[str, AbstractSet[str]]) -> Iterator[Fact]:

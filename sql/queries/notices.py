@@ -10,8 +10,9 @@ from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import value
 
-__all__ = ["Fact", "Notice", "chart_notices", "notices"]
+__all__ = ["Fact", "Notice", "chart_notices", "notices", "uneven_workloads"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +89,8 @@ def notices(connection: Connection, facts: Iterable[Fact]) -> tuple[Notice, ...]
     if unknown := {one.code for one in facts} - {one.code for one in found}:
         raise KeyError(*unknown)
     return tuple(found)
+
+
+def uneven_workloads(connection: Connection, run_ids: Sequence[str]) -> list[str]:
+    """Return the labels of workloads of which some of these runs ended long before the others."""
+    return value(connection, list, "select coalesce(uneven_workloads(%s), '{}')", (list(run_ids),))

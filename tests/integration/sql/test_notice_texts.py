@@ -46,6 +46,10 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     ),
     ("bands_left_out", [], {"drawn": 8}, "The ranges of the first 8 workloads are drawn, of the others the means alone."),
     (
+        "mean_of_fewer", [], {"workloads": ["20/3", "20/4"]},
+        "Some runs of 20/3, 20/4 ended before the others: from then on a mean is over fewer runs.",
+    ),
+    (
         "devices_left_out", [], {"devices": ["GPU 2", "GPU 3"], "total": 4, "drawn": 2},
         "Only 2 of 4 devices are drawn. Left out: GPU 2, GPU 3. Choose fewer hosts above.",
     ),

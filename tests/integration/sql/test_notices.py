@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from hypergauge.insight.charts.chart import chart
+from hypergauge.sql.runs.selection import select_runs
 from tests.support.world import World
 
 START = time.time() // 60 * 60 - 7200
@@ -217,3 +219,15 @@ def test_workloads_count_as_one_series_each(world: World, runs: list[str]) -> No
         ("bands_left_out", "info", [], {"drawn": 1}),
     ]
     assert world.connection.execute("select * from workload_notice(%s, '{threads}')", (ids,)).fetchall() == []
+
+
+def test_a_mean_over_fewer_runs_is_noted(world: World) -> None:
+    for workload, seconds in ((1, (100, 95)), (2, (100, 50))):
+        for position, lasted in enumerate(seconds, 1):
+            run = world.run(START, START + lasted, workload=workload, position=position)
+            world.write(world.gauge("bench_process_threads", [START + 1], [1.0], {"run_id": run}))
+    ids = [row[0] for row in world.connection.execute("select workload_id from workloads")]
+    found = world.connection.execute("select * from workload_notice(%s, '{threads}')", (ids,)).fetchall()
+    assert ("mean_of_fewer", "warning", [], {"workloads": ["20/2"]}) in found
+    drawn = chart(world.connection, select_runs(world.connection, ["20"]), ["threads"], by="workload")
+    assert [one.values for one in drawn.notices if one.code == "mean_of_fewer"] == [{"workloads": ["20/2"]}]

@@ -125,6 +125,16 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
     order by c.nth, t."values" -> 'metrics', t.runs
 $$;
 
+-- Return the labels of workloads of which some of these runs lasted less than nine tenths of the longest; null for none.
+create or replace function bench_internal.uneven_workloads(p_runs text[]) returns text[] language sql stable as $$
+    select array_agg(label order by experiment_id, workload)
+    from (select w.experiment_id, w.workload, w.experiment_id || '/' || w.workload as label
+          from runs r join workloads w using (workload_id)
+          cross join lateral (select extract(epoch from coalesce(r.ended_at, now()) - r.started_at) as seconds) d
+          where r.run_id = any(p_runs) and r.started_at is not null
+          group by w.workload_id, w.experiment_id, w.workload having min(seconds) < 0.9 * max(seconds)) uneven
+$$;
+
 -- Return the notices of charts of workloads, which draw `p_max_series` workloads, and the ranges of the first `p_bands`.
 create or replace function bench_dashboard.workload_notice(p_workloads integer[], p_quantities text[], p_max_series integer default 40,
                                            p_bands integer default 8, p_from timestamptz default null,
@@ -139,6 +149,9 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         from titles having max(nth) > p_max_series
         union all
         select 'bands_left_out', jsonb_build_object('drawn', p_bands) from titles having max(nth) > p_bands
+        union all
+        select 'mean_of_fewer', jsonb_build_object('workloads', labels)
+        from uneven_workloads(runs_of(p_workloads)) labels where labels is not null
     )
     select code, c.severity, '{}'::text[], l."values" from left_out l join notice_codes() c using (code)
     union all

@@ -15,6 +15,7 @@ create or replace function bench_dashboard.notice_codes() returns table (code te
            ('runs_left_out', 'warning'),          -- metrics, total, drawn
            ('workloads_left_out', 'warning'),     -- workloads, total, drawn
            ('bands_left_out', 'info'),            -- drawn
+           ('mean_of_fewer', 'warning'),          -- workloads
            ('devices_left_out', 'warning'),       -- devices, total, drawn
            ('gpus_left_out', 'warning'),          -- total, drawn
            ('range_mismatch', 'info'),            -- shown_seconds, longest_seconds
@@ -160,6 +161,8 @@ returns text language sql immutable as $$
                                               p_values ->> 'drawn', p_values ->> 'total', notice_some(p_values -> 'workloads'))
         when 'bands_left_out' then format('the ranges of the first %s workloads are drawn, of the others the means alone.',
                                           p_values ->> 'drawn')
+        when 'mean_of_fewer' then
+            format('some runs of %s ended before the others: from then on a mean is over fewer runs.', notice_some(p_values -> 'workloads'))
         when 'devices_left_out' then format('only %s of %s devices are drawn. Left out: %s. Choose fewer hosts above.',
                                             p_values ->> 'drawn', p_values ->> 'total', notice_some(p_values -> 'devices'))
         when 'gpus_left_out' then format('only %s of %s GPUs of %s are drawn, the first by their ids.',
