@@ -252,7 +252,7 @@ returns table (run_id text, listeners text[]) language sql stable as $$
     ), sources as materialized (
         select s.place_id, s.quantity, s.metric, t.target_id, t.listener, min(s.series_id) as series_id
         from series s join targets t using (target_id) where s.place_id = any(array(select place_id from placed))
-        group by s.place_id, s.quantity, s.metric, t.target_id
+        group by s.place_id, s.quantity, s.metric, t.target_id, t.listener
     ), given as (
         -- A few series of a target suffice to know whether it measured.
         select p.run_id, p.summarised, s.listener, p.sets, p.low, p.high, (array_agg(s.series_id order by s.series_id))[:5] as series
