@@ -78,8 +78,7 @@ def compare(
         raise BadRequest("--alpha goes with --fail-on")
     if target is not None and align is not None:
         raise BadRequest("--target looks at whole runs, from their start: leave out --align")
-    if json + csv + markdown > 1:
-        raise BadRequest("--json, --csv and --markdown exclude each other")
+    _check_form(json=json, csv=csv, markdown=markdown, gate=bool(conditions))
     settings = Settings.load(tariff=tariff)
     more = further(settings, target, simulated=simulated)
     with reading(settings, [*selectors, *([baseline] if baseline else [])]) as connection:
@@ -117,7 +116,7 @@ def compare(
         if csv:
             sys.stdout.write(tables.csv_text(found, read))
         elif markdown:
-            _write_markdown(read, trusted)
+            sys.stdout.write(tables.markdown(read, [one.text for one in trusted.notices]) + "\n")
         else:
             _show(found, read, trusted, wide=wide, hide=not metrics)
     if found.gate and found.gate.failed:
@@ -137,9 +136,12 @@ def _check(by: str, attempts: str, scope: str | None) -> bool:
     return every
 
 
-def _write_markdown(read: Sheet, trusted: Trust) -> None:
-    lines = [tables.markdown(read), *(f"- {one.text}" for one in trusted.notices)]
-    sys.stdout.write("\n".join(lines) + "\n")
+def _check_form(*, json: bool, csv: bool, markdown: bool, gate: bool) -> None:
+    """Refuse forms of output that contradict each other, or have no room for the verdict of a gate."""
+    if json + csv + markdown > 1:
+        raise BadRequest("--json, --csv and --markdown exclude each other")
+    if gate and (csv or markdown):
+        raise BadRequest("--fail-on explains its verdict in a table or with --json: leave out --csv and --markdown")
 
 
 def _show(found: Comparison, read: Sheet, trusted: Trust, *, wide: bool, hide: bool) -> None:

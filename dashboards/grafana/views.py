@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Collection, Sequence
 
 from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.core.listing import listed
 from hypergauge.dashboards.grafana import choices, curves, parts
 from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import by_label, for_query
@@ -74,8 +75,7 @@ def _notices(chart: ViewChart, logged: Collection[str]) -> str:
 
 
 def _panel(number: int, chart: ViewChart, labels: Sequence[str], logged: Collection[str], width: int) -> Json:
-    more = f" and {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
-    title = f"{number}: {', '.join(chart.metrics)} of {', '.join(labels[:_MOST_LABELS])}{more}"
+    title = f"{number}: {', '.join(chart.metrics)} of {listed(labels, _MOST_LABELS)}"
     if chart.align in ("step", "epoch"):
         return _by_number(title, chart, logged, width)
     targets, transformations, overrides = [], [], []

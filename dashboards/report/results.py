@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from hypergauge.core.listing import listed
 from hypergauge.dashboards.terminal.formatting import SIMULATED, value_text
 from hypergauge.insight.comparison.columns import ENERGY_KEY
 from hypergauge.insight.comparison.entry import Entry
@@ -38,27 +39,20 @@ def results(found: Report) -> list[Result]:
 
 def _best(entries: Sequence[Entry]) -> Iterator[Result]:
     finished = [one for one in entries if one.status == "finished"]
-    yield from _extremes(finished, "duration_seconds", "Fastest", "slowest", _value("duration_seconds"))
+    yield from _extremes(finished, "duration_seconds", "Fastest", "slowest")
     # Energy with and without idle energy is not comparable.
     if len({one.has_idle_energy for one in finished if ENERGY_KEY in one.values}) == 1:
-        yield from _extremes(finished, ENERGY_KEY, "Least GPU energy", "most", _value(ENERGY_KEY))
+        yield from _extremes(finished, ENERGY_KEY, "Least GPU energy", "most")
     software = sorted({key for one in finished for key in one.software}, key=lambda key: (relevance(key), key))
     for key in software[:_MOST_METRICS]:
         if (direction := better(key)) is not None:
             words = ("Lowest", "highest") if direction < 0 else ("Highest", "lowest")
-            yield from _extremes(finished, key, f"{words[0]} {key}", words[1], _software(key), direction)
+            yield from _extremes(finished, key, f"{words[0]} {key}", words[1], direction)
 
 
-def _extremes(
-    entries: Sequence[Entry],
-    key: str,
-    best: str,
-    worst: str,
-    value: Callable[[Entry], float | None],
-    direction: int = -1,
-) -> Iterator[Result]:
+def _extremes(entries: Sequence[Entry], key: str, best: str, worst: str, direction: int = -1) -> Iterator[Result]:
     """Yield the best and the worst of several entries. `direction` is 1 where more is better, -1 where less is."""
-    known = [(number, one) for one in entries if (number := value(one)) is not None]
+    known = [(number, one) for one in entries if (number := one.value(key)) is not None]
     known.sort(key=lambda pair: -direction * pair[0])
     if len(known) < 2 or known[0][0] == known[-1][0]:
         return
@@ -68,19 +62,10 @@ def _extremes(
     yield Result(best, text, "comparison")
 
 
-def _value(key: str) -> Callable[[Entry], float | None]:
-    return lambda entry: entry.values.get(key)
-
-
-def _software(key: str) -> Callable[[Entry], float | None]:
-    return lambda entry: entry.software.get(key)
-
-
 def _failed(found: Report) -> Iterator[Result]:
-    early = [run for run in found.runs if run.status not in ("finished", "running", "pending")]
-    if early:
+    if early := [run for run in found.runs if run.ended_early]:
         named = [f"{run.full_label} {run.name}".rstrip() + f" ({run.reason or run.status})" for run in early]
-        yield Result("Not finished", _listed(named, "; "), "runs")
+        yield Result("Not finished", listed(named, _MOST_NAMED, "; "), "runs")
 
 
 def _sharing(found: Report) -> Iterator[Result]:
@@ -92,7 +77,7 @@ def _rules(found: Report) -> Iterator[Result]:
     fired = Counter(rule for some in found.findings.values() for rule in {one.rule for one in some})
     if fired:
         named = [f"{rule} in {count} of {len(found.runs)} runs" for rule, count in fired.most_common()]
-        yield Result("Rules", _listed(named), "rules")
+        yield Result("Rules", listed(named, _MOST_NAMED), "rules")
 
 
 def _trust(found: Report) -> Iterator[Result]:
@@ -104,8 +89,3 @@ def _trust(found: Report) -> Iterator[Result]:
 
 def _name(entry: Entry) -> str:
     return f"{entry.label} {entry.name}".rstrip() + SIMULATED * entry.simulated
-
-
-def _listed(names: Sequence[str], separator: str = ", ") -> str:
-    more = len(names) - _MOST_NAMED
-    return separator.join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -15,7 +15,7 @@ from hypergauge.insight.comparison.columns import (
     ENERGY_TO_TARGET,
     TIME_TO_TARGET,
     is_of_energy,
-)  # fmt: skip
+)
 from hypergauge.insight.comparison.software import relevance
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _TITLES = {
 }
 # Columns by importance: narrow tables hide the last ones first.
 _IMPORTANT = (
-    "attempts", "duration_seconds", "makespan_seconds", TIME_TO_TARGET, ENERGY_TO_TARGET, ENERGY_KEY, "gpu_sm_active",
+    "duration_seconds", "makespan_seconds", TIME_TO_TARGET, ENERGY_TO_TARGET, ENERGY_KEY, "gpu_sm_active",
     "software", "cost", "gpu_utilization", "gpu_peak_memory_bytes", "gpu_power_watts", "cpu_utilization", "peak_memory_bytes",
     CO2_KEY, "further software", "cpu_seconds", "disk_read_bytes", "disk_write_bytes",
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
+from hypergauge.core.listing import listed
 from hypergauge.dashboards.terminal.tables import status, table
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ def natural_width(made: Table) -> int:
     return Measurement.get(endless, endless.options, made).maximum
 
 
-def markdown(read: Sheet) -> str:
-    """Return a comparison as a table of Markdown, with its notes below."""
+def markdown(read: Sheet, notices: Iterable[str] = ()) -> str:
+    """Return a comparison as a table of Markdown, with its notes and the notices below."""
     headings = [read.by, "name", "status", *(column.title for column in read.columns)]
     rows = [
         [label, name, state, *(_plain(cell) for cell in cells)]
@@ -70,10 +71,8 @@ def markdown(read: Sheet) -> str:
     ]  # fmt: skip
     rule = ["---"] * 3 + ["---:"] * len(read.columns)
     lines = ["| " + " | ".join(map(_escaped, row)) + " |" for row in (headings, rule, *rows)]
-    notes = [
-        f"- {_escaped(note)}" for note in (*([read.part] if read.part else ()), *read.notes, *_hidden_note(read.hidden))
-    ]
-    return "\n".join([*lines, "", *notes] if notes else lines)
+    notes = [*([read.part] if read.part else ()), *read.notes, *_hidden_note(read.hidden), *notices]
+    return "\n".join([*lines, "", *(f"- {_escaped(note)}" for note in notes)] if notes else lines)
 
 
 def csv_text(found: Comparison, read: Sheet) -> str:
@@ -84,7 +83,7 @@ def csv_text(found: Comparison, read: Sheet) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([found.by, "name", "status", "simulated", *keys, *(f"change_{key}" for key in changes)])
     for entry in found.entries:
-        values = [entry.values.get(key, entry.software.get(key)) for key in keys]
+        values = [entry.value(key) for key in keys]
         changed = [entry.changes.get(key) for key in changes]
         writer.writerow([entry.label, entry.name, entry.status, str(entry.simulated).lower(), *values, *changed])
     return text.getvalue()
@@ -126,6 +125,4 @@ def _escaped(text: str) -> str:
 def _hidden_note(hidden: Sequence[str]) -> list[str]:
     if not hidden:
         return []
-    more = len(hidden) - _MOST_NAMED
-    named = ", ".join(hidden[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return [f"Hidden: {named}. --wide shows all, -m chooses."]
+    return [f"Hidden: {listed(hidden, _MOST_NAMED)}. --wide shows all, -m chooses."]

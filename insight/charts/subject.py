@@ -85,7 +85,7 @@ class Subject:
 
     def ended_early(self, label: str) -> bool:
         """Return whether all of its runs have failed, were stopped or reached a time limit."""
-        return all(run.status not in ("finished", "running", "pending") for run in self.groups[label])
+        return all(run.ended_early for run in self.groups[label])
 
 
 def subject(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from hypergauge.core.listing import listed
 from hypergauge.insight.comparison.columns import ENERGY_KEY, SCOPES, is_summed
 from hypergauge.insight.comparison.entry import Entry, Missing
 from hypergauge.insight.sharing.concurrent_runs import passes
@@ -57,17 +58,11 @@ def workload_entry(label: str, group: Sequence[tuple[Entry, Entry]]) -> Entry:
     if len(ends) < len(together.runs):
         return together
     if len(found := list(passes(together.runs))) > 1:
-        order = ", then ".join(_listed([run.full_label for run in some]) for some in found)
+        order = ", then ".join(listed([run.full_label for run in some], _MOST_LABELS) for some in found)
         reason = f"its rows' latest attempts did not run at the same time, but {order}"
         return replace(together, missing=(*together.missing, Missing("makespan_seconds", label, reason)))
     makespan = (max(ends) - min(starts)).total_seconds()
     return replace(together, values={**together.values, "makespan_seconds": makespan})
-
-
-def _listed(labels: Sequence[str]) -> str:
-    """Return the first of some labels, and how many more there are."""
-    more = len(labels) - _MOST_LABELS
-    return ", ".join(labels[:_MOST_LABELS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> Entry:

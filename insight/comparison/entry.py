@@ -90,6 +90,10 @@ class Entry:
         assert run.started_at is not None
         return run.started_at, run.ended_at or datetime.now(UTC)
 
+    def value(self, key: str) -> float | None:
+        """Return the value of a column or a software metric; ``None`` if there is none."""
+        return self.values.get(key, self.software.get(key))
+
     @property
     def profiled(self) -> tuple[str, ...]:
         """Distinct profilers of its runs."""

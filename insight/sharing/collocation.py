@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.core.listing import listed
 from hypergauge.insight.sharing.concurrent_runs import ConcurrentRuns, LeftOut, concurrent_runs
 from hypergauge.insight.sharing.interference import Interference
 from hypergauge.insight.sharing.progress import Progress, progress_of
@@ -94,8 +95,8 @@ def verdict(found: Interference) -> Iterator[str]:
             if (slow := member.slowdown) is not None:
                 part = " for as much" if member.over == "together" else ""
                 yield (
-                    f"{_listed(member.runs)} {member.name}: {slow.seconds:.1f} s beside others, {slow.alone_seconds:.1f} s "
-                    f"alone{part} ({_listed(slow.alone.runs)}): {_percent(slow.ratio.value - 1)}"
+                    f"{listed(member.runs, 2)} {member.name}: {slow.seconds:.1f} s beside others, {slow.alone_seconds:.1f} s "
+                    f"alone{part} ({listed(slow.alone.runs, 2)}): {_percent(slow.ratio.value - 1)}"
                 )
         yield (
             f"Workload {', '.join(one.workloads)} took {one.makespan.together:.1f} s, its runs one after the other "
@@ -160,11 +161,6 @@ _ADVICE = {
     "even": "No difference",
     "unsure": "Undecided",
 }
-
-
-def _listed(words: Sequence[str], most: int = 2) -> str:
-    more = len(words) - most
-    return ", ".join(words[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _percent(change: float) -> str:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from hypergauge.core.system import control_groups
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "own_peak"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,11 @@ class Memory:
         if self.oom_kills is None or before.oom_kills is None:
             return 0
         return max(0, self.oom_kills - before.oom_kills)
+
+
+def own_peak() -> int:
+    """Return this process's peak memory in KiB; 0 if unknown. `getrusage` has its parent's where that was larger."""
+    return _number(Path("/proc/self/status"), "VmHWM:") or 0
 
 
 def _group_kills(group: Path) -> int | None:

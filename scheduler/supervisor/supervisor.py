@@ -30,7 +30,7 @@ from hypergauge.core.system.processes import identity
 from hypergauge.scheduler import profilers
 from hypergauge.scheduler.environments.containers import end_container
 from hypergauge.scheduler.supervisor.lease import Lease
-from hypergauge.scheduler.supervisor.limits import Memory
+from hypergauge.scheduler.supervisor.limits import Memory, own_peak
 from hypergauge.scheduler.supervisor.order import Order
 from hypergauge.scheduler.supervisor.output_limit import OutputLimit
 from hypergauge.scheduler.supervisor.reasons import CommandExit, exit_code, failure, last_lines
@@ -94,7 +94,7 @@ class Supervisor:
             return self._end(started_at, clock.now(), "failed", 127, problem)
         finally:
             os.close(output)
-        self._inherited_rss = _peak_of_this_process()
+        self._inherited_rss = own_peak()
         state = SupervisorState(os.getpid(), identity(os.getpid()) or 0.0, process.pid, started_at)
         with contextlib.suppress(OSError):  # a full disk: `main` has already written the supervisor's PID
             self.folder.write_state(state)
@@ -181,14 +181,6 @@ class Supervisor:
                     session(runs.end_run, self.folder.run_id, end)
                     return
                 time.sleep(pause)
-
-
-def _peak_of_this_process() -> int:
-    """Return this process's peak memory in KiB. `getrusage` returns its parent's where that was larger."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1])
-    return 0
 
 
 def main(folder: RunFolder) -> None:

@@ -33,8 +33,8 @@ _LEAST_DIGITS = 12
 class RunInfo:
     """Run with its position in the experiment. Times are aware datetimes.
 
-    `job` is the executor's job, such as ``slurm 4711``; `accounting` is the executor's record of resource usage. `latest`
-    tells the latest attempt at its position.
+    `job` is the executor's job, such as ``slurm 4711``; `accounting` is the executor's record of resource usage.
+    `full_label` is ``run_label`` in SQL: ``20/1/3`` for the latest attempt, ``20/1/3@1`` for an earlier one.
     """
 
     run_id: str
@@ -59,11 +59,11 @@ class RunInfo:
     host: str
     keep: bool
     simulated: bool
+    full_label: str
     profilers: str = ""
     job: str | None = None
     accounting: dict[str, Any] | None = None
     note: str | None = None
-    latest: bool = True
 
     @property
     def label(self) -> str:
@@ -71,9 +71,9 @@ class RunInfo:
         return f"{self.experiment_id}/{self.workload}/{self.position}"
 
     @property
-    def full_label(self) -> str:
-        """Selector of this attempt, as ``run_label`` in SQL: ``20/1/3`` for the latest, ``20/1/3@1`` for an earlier one."""
-        return self.label if self.latest else f"{self.label}@{self.attempt}"
+    def ended_early(self) -> bool:
+        """Whether it has failed, was stopped or reached a time limit."""
+        return self.status not in ("finished", "running", "pending")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,7 @@ _RUNS = """
            command, environment, collocation, devices, params, r.host, keep,
            on_simulated_gpus(r) as simulated, r.profilers, j.executor || coalesce(' ' || j.native_id, '') as job,
            case when a.run_id is not null then jsonb_strip_nulls(to_jsonb(a) - 'run_id') end as accounting, r.note,
-           not exists (select from runs later where later.workload_id = r.workload_id and later.position = r.position
-                                                and later.attempt > r.attempt) as latest
+           run_label(w, r) as full_label
     from runs r join workloads w using (workload_id) left join jobs j using (job) left join accounting a using (run_id)
 """
 

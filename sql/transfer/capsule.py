@@ -19,6 +19,7 @@ from psycopg import sql
 
 from hypergauge import __version__
 from hypergauge.core.errors import BadRequest
+from hypergauge.core.listing import listed
 from hypergauge.sql.ingest.columns import Columns
 from hypergauge.sql.queries import buckets
 from hypergauge.sql.queries.stream import stream
@@ -127,19 +128,15 @@ def _ended(runs: Sequence[RunInfo]) -> tuple[list[RunInfo], list[str]]:
     """Return the ended runs, with a note on the runs that never started."""
     if running := [run.label for run in runs if run.status == "running"]:
         raise BadRequest(
-            f"{_listed(running)} still run{'s'[len(running) > 1 :]}, and a capsule holds runs that have ended: wait, or name the others"
+            f"{listed(running, 8)} still run{'s'[len(running) > 1 :]}, and a capsule holds runs that have ended: wait, or name the others"
         )
     ended = [run for run in runs if run.ended_at is not None]
     waiting = [run.label for run in runs if run.ended_at is None]
     if not ended:
         raise BadRequest(
-            f"{_listed(waiting)} ha{'ve' if len(waiting) > 1 else 's'} not begun: there is nothing to export"
+            f"{listed(waiting, 8)} ha{'ve' if len(waiting) > 1 else 's'} not begun: there is nothing to export"
         )
-    return ended, [f"left out, since not begun: {_listed(waiting)}"] if waiting else []
-
-
-def _listed(labels: Sequence[str]) -> str:
-    return ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
+    return ended, [f"left out, since not begun: {listed(waiting, 8)}"] if waiting else []
 
 
 def _blocks(connection: Connection, run_ids: list[str], deleted: buckets.DeletedSamples | None) -> Generator[Columns]:

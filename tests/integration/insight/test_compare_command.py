@@ -82,3 +82,4 @@ def test_markdown_is_a_table_and_json_is_whole(bench: Command) -> None:
     ]  # fmt: skip
     assert "final_x" in json.loads(bench("compare", "20", "--json", "-m", "duration")[1])["runs"][0]
     assert bench("compare", "20", "--json", "--csv")[0] == 2
+    assert bench("compare", "20", "--baseline", "20/1/1", "--fail-on", "duration>+3%", "--csv")[0] == 2

@@ -23,6 +23,7 @@ def run(position: int = 1, status: str = "running", **others: Any) -> RunInfo:
         "attempt": 1, "name": "wide [b]net[/]", "owner": "", "status": status, "started_at": datetime.now(UTC),
         "ended_at": None, "duration": 75.0, "exit_code": None, "reason": None, "command": "", "environment": "-",
         "collocation": "-", "devices": "", "params": {}, "host": "n1", "keep": False, "simulated": False,
+        "full_label": f"20/1/{position}",
     }  # fmt: skip
     return RunInfo(**{**known, **others})
 

@@ -27,7 +27,7 @@ def run(workload: int, position: int, command: str, start: float, duration: floa
         position=position, attempt=1, name=command, owner="me", status="finished",
         started_at=MIDNIGHT + timedelta(seconds=start), ended_at=MIDNIGHT + timedelta(seconds=start + duration),
         duration=duration, exit_code=0, reason=None, command=command, environment="-", collocation="-", devices="0",
-        params={}, host="node1", keep=False, simulated=False,
+        params={}, host="node1", keep=False, simulated=False, full_label=f"1/{workload}/{position}",
     )  # fmt: skip
     return dataclasses.replace(made, **fields)
 
@@ -96,8 +96,8 @@ def test_a_repetition_in_which_one_failed_is_left_out_and_named() -> None:
     found = judged([
         *ALONE, run(1, 1, "a", 500, 2, attempt=2, status="timeout"),
         run(3, 1, "a", 40, 12), run(3, 2, "b", 40, 12),
-        run(3, 1, "a", 80, 30, attempt=2, latest=False),
-        run(3, 2, "b", 80, 3, attempt=2, status="failed", latest=False),
+        run(3, 1, "a", 80, 30, attempt=2, full_label="1/3/1@2"),
+        run(3, 2, "b", 80, 3, attempt=2, status="failed", full_label="1/3/2@2"),
         run(3, 1, "a", 120, 14, attempt=3), run(3, 2, "b", 120, 14, attempt=3),
     ])  # fmt: skip
     assert [one.repetitions for one in found.sets] == [2]
@@ -120,7 +120,7 @@ def test_what_was_retried_beside_one_that_went_on_is_no_repetition() -> None:
         [
             *ALONE,
             run(3, 1, "a", 40, 30),
-            run(3, 2, "b", 40, 5, status="failed", latest=False),
+            run(3, 2, "b", 40, 5, status="failed", full_label="1/3/2@1"),
             run(3, 2, "b", 46, 12, attempt=2),
         ]
     )
