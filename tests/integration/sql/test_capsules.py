@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 import zipfile
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +22,7 @@ from hypergauge.sql.transfer import capsule
 from hypergauge.sql.transfer.archive import opened
 from hypergauge.sql.transfer.importing import Imported, import_capsule
 from tests.support.data.backups import OTHER, Empty
+from tests.support.data.run_answers import answers, rounded, rows, sums
 from tests.support.waiting import HUNG_SECONDS, wait_for
 from tests.support.world import LEVELS, World
 
@@ -38,115 +36,10 @@ def export(connection: Connection, path: Path, *selectors: str) -> Path:
     return path
 
 
-def answers(connection: Connection, *selectors: str) -> dict[str, Any]:
-    """Return what reading commands, views and charts say of runs."""
-    runs = select_runs(connection, selectors, every_attempt=True)
-    ids = [run.run_id for run in runs]
-    found: dict[str, Any] = {
-        "list": json.dumps([asdict(run) for run in runs], default=str),
-        "quality": _rows(connection, "select * from run_quality where run_id = any(%s) order by run_id", ids),
-        "summary": _rows(
-            connection,
-            "select * from run_summary where run_id = any(%s) order by run_id, quantity, scope, metric, device",
-            ids,
-        ),
-        "samples": _rows(
-            connection,
-            "select md5(string_agg(md5(t::text), '' order by t::text)), count(*) from run_samples t where run_id = any(%s)",
-            ids,
-        ),
-        "software": _rows(connection, "select * from software_metrics where run_id = any(%s) order by 1, 2, 3, 4", ids),
-        "spans": _rows(connection, "select * from spans where run_id = any(%s) order by 1, 2", ids),
-        "placements": _rows(
-            connection,
-            "select run_id, host, gpu_uuid, gpu_instance_id, mig_uuid, root_pid, started_at, ended_at from placements"
-            " where run_id = any(%s) order by 1, 2, 3",
-            ids,
-        ),
-        "firings": _rows(connection, "select * from rule_firings where run_id = any(%s) order by 1, 2, 3", ids),
-        "highlights": _rows(connection, "select * from highlights where run_id = any(%s) order by 1, 2, 3", ids),
-    }
-    found["table"] = _rows(
-        connection,
-        "select run_id, mlflow_run_id, experiment_id, workload, position, attempt, run, title, name, status, reason, started_at,"
-        " ended_at, seconds, host, devices, collocation, environment, owner, params, coverage, simulated, profiled, shared"
-        " from run_list where run_id = any(%s) order by run_id",
-        ids,
-    )
-    quantities = ["gpu_power", "load", "threads", "cpu_usage"]
-    found["values"] = _rows(connection, "select * from run_values(%s, %s)", ids, quantities)
-    found["quantities"] = _rows(connection, "select quantity, unit from run_quantities(%s) order by 1", ids)
-    found["notices"] = _rows(connection, "select * from chart_notice(%s, %s) order by 1, 2, 3, 4", ids, quantities)
-    found["logged"] = _rounded(_rows(connection, "select * from software_chart(%s, array['loss'])", ids))
-    found["card"] = _rows(connection, "select r, c.* from unnest(%s::text[]) r, run_card(r) c order by 1, 2", ids)
-    found["duplicates"] = _rows(
-        connection,
-        "select run_id, metric, labels from stored_duplicates join series using (series_id) where run_id = any(%s) order by 1, 2",
-        ids,
-    )
-    found["workload chart"] = _rounded(
-        _rows(
-            connection,
-            "select * from workload_chart(array(select distinct workload_id from runs where run_id = any(%s)), %s, null, null,"
-            " 10000, true, 40) order by time, workload, quantity, scope",
-            ids,
-            quantities,
-        )
-    )
-    # Computed anew each time, in whatever order the samples come.
-    epochs = json.dumps(compare(connection, selectors, align="epoch", every_attempt=True).as_dict(), default=str)
-    found["compare along epochs"] = json.loads(epochs, parse_float=lambda digits: round(float(digits), 9))
-    found["devices"] = _rows(connection, "select r, device_label(r) from unnest(%s::text[]) r", ids)
-    found["neighbours"] = _rows(
-        connection, "select r, n.* from unnest(%s::text[]) r, run_neighbours(r) n order by 1, 2", ids
-    )
-    found["chart by device"] = _rounded(
-        _rows(
-            connection,
-            "select r, c.* from unnest(%s::text[]) r, run_devices_chart(r, 'gpu_power', null, null, 60000) c order by 1, 2, 3",
-            ids,
-        )
-    )
-    for by in ("run", "workload"):
-        compared = compare(connection, selectors, by=by, every_attempt=True)
-        changes = neighbours.of_comparison(connection, compared)
-        found[f"compare by {by}"] = json.dumps(neighbours.marked(compared.as_dict(), changes), default=str, indent=1)
-    for relation in LEVELS:
-        found[relation] = _sums(connection, relation, ids)
-    for step in (1000, 10_000, 60_000):
-        for aligned in (True, False):
-            found[f"chart of {step} ms{', aligned' * aligned}"] = _rounded(
-                connection.execute(
-                    "select * from run_chart(%s, array['gpu_power', 'load', 'threads'], null, null, %s, %s, 40)",
-                    (ids, step, aligned),
-                ).fetchall()
-            )
-    return found
-
-
-def _rows(connection: Connection, query: str, *values: object) -> list[tuple[Any, ...]]:
-    return connection.execute(query.encode(), values).fetchall()
-
-
-def _rounded(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    return [tuple(round(x, 6) if isinstance(x, float) else x for x in row) for row in rows]
-
-
-def _sums(connection: Connection, relation: str, ids: list[str]) -> list[tuple[Any, ...]]:
-    return _rounded(
-        _rows(
-            connection,
-            f"select run_id, metric, scope, sum(n)::int, sum(seconds), sum(area), min(min), max(max) from {relation}"
-            " join run_sets using (runset_id) join series using (series_id) where run_id = any(%s) group by 1, 2, 3 order by 1, 2, 3",
-            ids,
-        )
-    )
-
-
 @pytest.fixture
 def told(full: World) -> World:
     """The full world, whose runs have said all that a run can say, and where a second target gives the host's load as well."""
-    for run, start in _rows(
+    for run, start in rows(
         full.connection, "select run_id, extract(epoch from started_at)::float8 from runs order by started_at, 1"
     ):
         store_spans(
@@ -185,7 +78,7 @@ def test_a_journey_through_the_other_flavour_and_back_loses_nothing(
     assert expected["samples"][0][1] > 3 * 2400
     there, back = empty(OTHER[flavour]).open(), empty(flavour).open()
     export(told.connection, tmp_path / "one.capsule", "20")
-    samples = _rows(told.connection, "select count(*) from samples where runset_id > 0")[0][0]
+    samples = rows(told.connection, "select count(*) from samples where runset_id > 0")[0][0]
     assert import_capsule(there, tmp_path / "one.capsule") == Imported((20,), 6, 0, samples)
     with there.session() as connection:
         assert answers(connection, "20") == expected
@@ -242,7 +135,7 @@ def test_what_comes_later_joins_what_is_here(told: World, flavour: Flavour, empt
 
 def _counts(connection: Connection) -> dict[str, int]:
     tables = [*capsule.TABLES, "samples", "batches", "retag_queue", "targets"]
-    return {name: _rows(connection, f"select count(*) from {name}")[0][0] for name in tables}
+    return {name: rows(connection, f"select count(*) from {name}")[0][0] for name in tables}
 
 
 def test_what_is_measured_here_stays_apart_from_it(told: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
@@ -259,7 +152,7 @@ def test_what_is_measured_here_stays_apart_from_it(told: World, flavour: Flavour
             here.gauge("node_load1", times, [5.0] * 1200),
             here.gauge("DCGM_FI_DEV_POWER_USAGE", times, [100.0] * 1200, {"UUID": "GPU-1"}),
         )
-        before = _rows(connection, "select * from run_samples where run_id = %s order by metric, time", run)
+        before = rows(connection, "select * from run_samples where run_id = %s order by metric, time", run)
         fleet = _of_hosts(connection)
         assert all(fleet)
         import_capsule(there, tmp_path / "all.capsule")
@@ -270,21 +163,19 @@ def test_what_is_measured_here_stays_apart_from_it(told: World, flavour: Flavour
         here.end(run, start, start + 3000)
         here.write(here.gauge("node_load1", [start + 1201.0], [5.0]))
         assert answers(connection, "20") == expected
-        after = _rows(connection, "select * from run_samples where run_id = %s order by metric, time", run)
+        after = rows(connection, "select * from run_samples where run_id = %s order by metric, time", run)
         assert len(after) == len(before) + 1
-        assert _rows(connection, "select distinct value from run_samples where run_id = %s and metric = 'node_load1'", run) == [(5.0,)]  # fmt: skip
+        assert rows(connection, "select distinct value from run_samples where run_id = %s and metric = 'node_load1'", run) == [(5.0,)]  # fmt: skip
 
 
 def _of_hosts(connection: Connection) -> list[list[tuple[Any, ...]]]:
     """Return what dashboards say of hosts and GPUs."""
     span = "now() - interval '20 d', now() - interval '1 s'"
     return [
-        _rows(connection, f"select time, device, runs from occupancy({span}) order by 1, 2"),
-        _rounded(_rows(connection, f"select host, device, joules from energy({span}) order by 1, 2")),
-        _rounded(
-            _rows(
-                connection, f"select * from series_chart(array['gpu_power'], {span}, 3600000, 'device') order by 1, 2"
-            )
+        rows(connection, f"select time, device, runs from occupancy({span}) order by 1, 2"),
+        rounded(rows(connection, f"select host, device, joules from energy({span}) order by 1, 2")),
+        rounded(
+            rows(connection, f"select * from series_chart(array['gpu_power'], {span}, 3600000, 'device') order by 1, 2")
         ),
     ]
 
@@ -311,9 +202,9 @@ def test_of_others_it_says_that_there_was_somebody(
     there = empty(OTHER[flavour]).open()
     assert import_capsule(there, tmp_path / "mine.capsule").samples == 600
     with there.session() as connection:
-        assert _rows(connection, "select shared from run_quality") == [(True,)]
+        assert rows(connection, "select shared from run_quality") == [(True,)]
         scopes = "select scope, count(*) from run_samples group by 1 order by 1"
-        assert _rows(connection, scopes) == [("device", 100), ("instance", 500)]
+        assert rows(connection, scopes) == [("device", 100), ("instance", 500)]
         found = compare(connection, ["20"])
         changes = neighbours.of_comparison(connection, found)
         assert [(one.at, one.run, one.what, one.status) for one in changes[mine]] == [
@@ -371,7 +262,7 @@ def test_old_runs_come_to_a_database_that_keeps_aggregates_alone(
         ]
         for _ in range(2):
             for relation in LEVELS:
-                assert _sums(connection, relation, [run.run_id for run in select_runs(connection, ["20"])]) == expected[relation]  # fmt: skip
+                assert sums(connection, relation, [run.run_id for run in select_runs(connection, ["20"])]) == expected[relation]  # fmt: skip
             aggregates.maintain(connection)
         assert answers(connection, "20")["summary"] == expected["summary"]
 
@@ -397,7 +288,7 @@ def test_runs_that_go_on_are_refused_and_those_that_never_began_left_out(world: 
 
 def test_every_table_with_runs_is_in_a_capsule(database: Database) -> None:
     with database.session() as connection:
-        tables = _rows(
+        tables = rows(
             connection,
             "select table_name from information_schema.columns join information_schema.tables using (table_schema, table_name)"
             " where table_schema = 'bench' and column_name = 'run_id' and table_type = 'BASE TABLE'",
