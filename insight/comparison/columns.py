@@ -173,7 +173,7 @@ def _gpu_coverage(found: Iterable[Summary], facts: GpuFacts, duration: float | N
     seconds = dict.fromkeys(_MEASURED, 0.0)
     for one in found:
         if one.quantity in seconds and one.scope in ("instance", "device"):
-            seconds[one.quantity] += one.seen or 0.0
+            seconds[one.quantity] = max(seconds[one.quantity], one.seen or 0.0)
     return min(1.0, max(seconds.values()) / duration)
 
 

@@ -21,8 +21,8 @@ __all__ = ["METRICS", "advice", "facts", "interference", "left_out", "verdict"]
 
 # Metrics of slowdowns, and the axis of each.
 METRICS = {"duration": None, "step_time": "step", "epoch_time": "epoch"}
-# Share of a run's time with measured energy.
-_MEASURED = (0.9, 1.1)
+# Least share of a run's time with measured energy.
+_MEASURED = 0.9
 
 
 def interference(
@@ -71,19 +71,12 @@ def _measured(
 
 def _energy(connection: Connection, runs: Sequence[RunInfo], *, simulated: bool) -> Mapping[str, float]:
     """Return the energy of whole GPUs by run, if measured from start to end."""
-    found: dict[str, list[DeviceEnergy]] = {}
+    found: dict[str, DeviceEnergy] = {}
     for one in device_energy(connection, [run.run_id for run in runs if simulated or not run.simulated]):
-        found.setdefault(one.run_id, []).append(one)
-    energy = {}
-    least, most = _MEASURED
-    for run in runs:
-        scopes = found.get(run.run_id, [])
-        if sum(one.seconds for one in scopes) > most * (run.duration or 0.0):
-            # A GPU measured as a whole and by instance counts once.
-            scopes = [max(scopes, key=lambda one: one.seconds)]
-        if scopes and sum(one.seconds for one in scopes) >= least * (run.duration or 0.0):
-            energy[run.run_id] = sum(one.joules for one in scopes)
-    return energy
+        # The time alone is part of the time on a shared GPU.
+        found[one.run_id] = max(one, found.get(one.run_id, one), key=lambda each: each.seconds)
+    measured = ((run, found[run.run_id]) for run in runs if run.run_id in found)
+    return {run.run_id: one.joules for run, one in measured if one.seconds >= _MEASURED * (run.duration or 0.0)}
 
 
 def verdict(found: Interference) -> Iterator[str]:

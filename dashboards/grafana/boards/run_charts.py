@@ -105,11 +105,12 @@ def any_quantity() -> Json:
 
 
 def curve(quantity: str, name: str, scopes: str = "null", ref: str = "A") -> Json:
-    """Return the query of a quantity of the run under a name; by default in its narrowest scope."""
+    """Return the query of a quantity of the run under a name; in the narrowest scope, by default of all."""
     return query(
         f"""
-            select time, '{name}' as metric, value
-            from run_chart({choices.RUNS}, array['{quantity}'], {parts.RANGE}, false, {parts.MAX_SERIES}, {scopes}) order by time
+            select distinct on (time) time, '{name}' as metric, value
+            from run_chart({choices.RUNS}, array['{quantity}'], {parts.RANGE}, false, {parts.MAX_SERIES}, {scopes})
+            order by time, scope_width(scope, (select exclusive({RUN})))
         """,
         series=True,
         ref=ref,

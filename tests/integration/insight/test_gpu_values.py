@@ -127,14 +127,16 @@ def test_each_gpu_is_taken_from_a_source_that_has_it(world: World, start: float)
     assert trace(world, run, "gpu_utilization") == {("instance", FIRST): 0.9, ("instance", SECOND): 0.3}
 
 
-@pytest.mark.parametrize("alone", [5, 55])
-def test_a_moment_alone_is_not_the_run(world: World, start: float, alone: int) -> None:
+@pytest.mark.parametrize(("alone", "scope"), [(5, "device"), (30, "device"), (45, "device"), (55, "instance")])
+def test_a_run_that_shares_its_gpu_for_a_while(world: World, start: float, alone: int, scope: str) -> None:
     run = world.run(start, start + SECONDS, gpu=FIRST)
     world.run(start + alone, start + SECONDS, gpu=FIRST, position=2)
     curve(world, "bench_gpu_utilization_ratio", range(alone), 0.5, start, UUID=FIRST)
     curve(world, "bench_gpu_utilization_ratio", range(alone, SECONDS), 1.0, start, UUID=FIRST)
-    scope, value = ("instance", 0.5) if alone > SECONDS / 2 else ("device", 1.0)
-    assert summarised(world, run, "gpu_utilization") == {"instance": 0.5, "device": 1.0}
+    # In scope `device`, a value is one of all of the run's time on the GPU, and so is the default.
+    values = {"instance": 0.5, "device": (0.5 * alone + 1.0 * (SECONDS - alone)) / SECONDS}
+    value = values[scope]
+    assert summarised(world, run, "gpu_utilization") == values
     assert chart(world, run, "gpu_utilization") == {scope: value}
     assert trace(world, run, "gpu_utilization") == {(scope, FIRST): value}
     first, second = entries(world)

@@ -74,8 +74,7 @@ def test_a_gpu_that_runs_share_counts_once(world: World, start: float, tmp_path:
     run(world, start, 10, 40, 2, ONE, TWO)
     run(world, start, 30, 50, 3, TWO)
     measure(world, start)
-    # One at 10 to 20 and Two at 30 to 40; alone on them, their scope is `instance`.
-    joules = 100.0 * 10 + 200.0 * 10
+    joules = 100.0 * 40 + 200.0 * 40  # 0 to 40 and 10 to 50
     (tmp_path / "tariff.toml").write_text("price_per_kwh = 0.36\ncarbon_g_per_kwh = 360")
     paid = costs(Tariff.load(tmp_path / "tariff.toml"))
     entry, found = workload(world, "device", further=[paid])

@@ -25,7 +25,7 @@ from hypergauge.sql.queries.traces import counters_of
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
 from tests.conftest import own_database
-from tests.support.data.charts import ORIGIN, elapsed_bin, relation_bucket, scopes_of
+from tests.support.data.charts import ORIGIN, SHARED, elapsed_bin, relation_bucket, scopes_of
 from tests.support.world import HOST, World
 
 K = TypeVar("K")
@@ -194,16 +194,17 @@ class Series:
 def series_of(world: World, run: str, quantity: str) -> list[Series]:
     """Return what measured a quantity of a run, by its tags alone."""
     rows = world.connection.execute(
-        """
-        select s.series_id, rs.scope, s.target_id, s.metric, m.preference, coalesce(s.device, ''),
+        f"""
+        select s.series_id, y.scope, s.target_id, s.metric, m.preference, coalesce(s.device, ''),
                m.whole_device or s.metric like 'DCGM%%',
                min(extract(epoch from rs.started_at))::float8, max(extract(epoch from coalesce(rs.ended_at, now())))::float8,
                coalesce(array_agg(array[extract(epoch from x.time)::float8, x.value * m.scale, x.dt] order by x.time)
-                        filter (where x.time is not null), '{}')
+                        filter (where x.time is not null), '{{}}')
         from run_sets rs join series s using (place_id) join metrics m using (metric_id)
+        cross join lateral unnest(array[rs.scope, case when rs.scope = 'instance' and {SHARED} then 'device' end]) y (scope)
         left join samples x on x.series_id = s.series_id and x.runset_id = rs.runset_id
-        where rs.run_id = %s and s.quantity = %s group by s.series_id, rs.scope, m.metric_id
-        """,
+        where rs.run_id = %s and s.quantity = %s and y.scope is not null group by s.series_id, y.scope, m.metric_id
+        """.encode(),
         (run, quantity),
     ).fetchall()
     return [Series(*row) for row in rows]

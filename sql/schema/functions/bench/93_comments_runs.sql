@@ -100,7 +100,7 @@ comment on column run_quality.overhead is 'share of the host''s cores that expor
 comment on view run_summary is 'Summary of each run by quantity, scope, metric and device, and by quantity and scope over its devices.';
 comment on column run_summary.run_id is 'run';
 comment on column run_summary.quantity is 'canonical quantity';
-comment on column run_summary.scope is 'process, instance, device or host';
+comment on column run_summary.scope is 'process, instance, device or host. For a run that shared a device, device covers all of its time on them, and instance its time alone.';
 comment on column run_summary.metric is 'name on the wire; null over all devices and metrics';
 comment on column run_summary.device is 'device; null over all devices and metrics';
 comment on column run_summary.n is 'number of samples';

@@ -112,8 +112,8 @@ returns table (quantity text, unit text) language sql stable as $$
              s.quantity
 $$;
 
--- Return the summary of quantities in each run over all its devices, in the scope of a chart: the narrowest that the run has
--- for most of its time.
+-- Return the summary of quantities in each run over all its devices, in the scope of a chart: the narrowest that covers
+-- the run.
 create or replace function bench_dashboard.run_values(p_runs text[], p_quantities text[])
 returns table (run_id text, title text, quantity text, unit text, scope text, mean float8, min float8, max float8,
                p50 float8, p95 float8, total float8, seconds float8) language sql stable as $$

@@ -3,7 +3,8 @@
 --
 -- 1. one of the targets counts that expose the same metric of the same device, such as node_exporter and our own exporter
 --    (`duplicate_series`);
--- 2. the narrowest scope with samples counts, so that a host's CPU is never taken for the run's;
+-- 2. the narrowest scope with samples counts, so that a host's CPU is never taken for the run's. Scope `instance` has the times
+--    when the run was alone on its devices. Scope `device` of a run that shared any of them has all of its time on them;
 -- 3. one metric counts in each scope: of those that cover the run, the one that the catalog prefers. GPUs without this metric
 --    use the next one.
 --
@@ -25,10 +26,11 @@ create or replace function bench_internal.covers(p_seconds float8, p_most float8
     select p_seconds >= least(0.9 * p_most, p_most - 5)
 $$;
 
--- Return whether a run had its GPUs or its MIG instance to itself for most of its time on them; true for a run without GPUs.
+-- Return whether a run had its GPUs or its MIG instance to itself for nine tenths of its time on them; true for a run without
+-- GPUs.
 create or replace function bench_internal.exclusive(p_run text) returns boolean language sql stable as $$
-    select coalesce(bool_or(alone > shared), true)
-    from (select sum(seconds) filter (where scope = 'instance') as alone,
+    select coalesce(bool_or(alone >= 9 * shared), true)
+    from (select coalesce(sum(seconds) filter (where scope = 'instance'), 0) as alone,
                  coalesce(sum(seconds) filter (where scope = 'device'), 0) as shared
           from (select p.kind, rs.scope, extract(epoch from coalesce(rs.ended_at, now()) - rs.started_at) as seconds
                 from run_sets rs join places p using (place_id)
@@ -36,8 +38,8 @@ create or replace function bench_internal.exclusive(p_run text) returns boolean 
           group by kind) kinds
 $$;
 
--- Return the rank of a scope, the narrowest first. For a run that mostly shared its GPU, the rare moments alone on it do not
--- represent the run.
+-- Return the rank of a scope, the narrowest first. For a run that shared its GPU for a good part of its time, the moments alone
+-- on it do not represent the run.
 create or replace function bench_internal.scope_width(p_scope text, p_alone boolean) returns integer language sql immutable as $$
     select array_position(case when p_alone then array['process', 'instance', 'device', 'host']
                                else array['process', 'device', 'instance', 'host'] end, p_scope)
@@ -127,10 +129,17 @@ begin
     return query
     with duplicates as materialized (
         select d.run_id, d.series_id from duplicate_series(p_runs, p_quantities) d
+    ), spans as (
+        select rs.run_id, rs.place_id, rs.scope, rs.runset_id, rs.started_at, rs.ended_at,
+               bool_or(rs.scope = 'device') over (partition by rs.run_id, p.kind) as shared
+        from run_sets rs join places p using (place_id) where rs.run_id = any(p_runs)
     ), sets as (
-        select rs.run_id, rs.place_id, rs.scope, array_agg(rs.runset_id) as runset_ids, min(rs.started_at) as started_at,
-               max(coalesce(rs.ended_at, 'infinity')) as ended_at
-        from run_sets rs where rs.run_id = any(p_runs) group by rs.run_id, rs.place_id, rs.scope
+        -- A device that the run shared for a while is measured over all of the run's time on it.
+        select x.run_id, x.place_id, y.scope, array_agg(x.runset_id) as runset_ids, min(x.started_at) as started_at,
+               max(coalesce(x.ended_at, 'infinity')) as ended_at
+        from spans x
+        cross join lateral (select x.scope union select 'device' where x.scope = 'instance' and x.shared) y (scope)
+        group by x.run_id, x.place_id, y.scope
     ), candidates as materialized (
         select x.*, s.series_id, s.target_id, s.quantity, s.metric, s.device, s.labels, s.metric_id,
                -- Only GPUs choose their metric per device.
