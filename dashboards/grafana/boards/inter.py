@@ -24,6 +24,7 @@ _UID = "bench-inter"
 _RUNS = f"runs_of({WORKLOADS})"
 _METRIC = texts("metric")
 _TOTALS = f"workload_totals({WORKLOADS}, ${{throughput:sqlstring}})"
+_NO_ENERGY = "No GPU energy was measured."
 _CHANGE: Json = {"unit": "percentunit", "decimals": 1, "custom__width": 90}
 
 
@@ -117,7 +118,7 @@ def _throughput() -> Json:
         curves.or_placeholder(
             f"select title, color, stroke, energy, throughput from {_TOTALS} where energy is not null",
             "select *",
-            "select 'No GPU energy was measured.', '0', '0', 0, 0",
+            f"select '{_NO_ENERGY}', '0', '0', 0, 0",
         ),
         transformations=[partition("title", "color", "stroke")],
         overrides=[
@@ -129,6 +130,8 @@ def _throughput() -> Json:
                 custom__axisSoftMin=0,
                 displayName="${__field.labels.title}",
             ),
+            # Grafana shows an error without a point, and the point of the placeholder would be taken for a workload.
+            for_name(_NO_ENERGY, color=color("transparent"), custom__pointSize={"fixed": 0}, custom__fillOpacity=0),
         ],
         width=12,
         height=9,

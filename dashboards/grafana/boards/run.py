@@ -40,12 +40,7 @@ def board() -> Json:
                 "percentunit",
                 "Mean of the time range, of the whole GPU if shared.",
             ),
-            _value(
-                "GPU power",
-                "gpu_energy_attributed",
-                "watt",
-                "Mean of the time range, attributed to the run, above idle.",
-            ),
+            _power(),
             _energy(),
             _notices(),
             _highlights(),
@@ -149,12 +144,49 @@ def _value(title: str, quantity: str, unit: str, description: str, calc: str = "
     )
 
 
+def _power() -> Json:
+    return _stat(
+        "GPU power",
+        [
+            query(
+                f"""
+                    with measured as (
+                        select * from run_chart({choices.RUNS}, '{{gpu_energy_attributed,gpu_power}}', {parts.RANGE}, false,
+                                                {parts.MAX_SERIES})
+                    )
+                    select time, case quantity when 'gpu_power' then 'whole GPUs' else 'above idle' end as metric, value
+                    from measured
+                    where quantity = 'gpu_energy_attributed'
+                       or not exists (select from measured where quantity = 'gpu_energy_attributed')
+                    order by time
+                """,
+                series=True,
+            )
+        ],
+        unit="watt",
+        calc="mean",
+        options={"colorMode": "none", "textMode": "value_and_name"},
+        description="Mean of the time range: the run's own power above idle. Where nothing measures it: that of whole GPUs.",
+        points=40,
+    )
+
+
 def _energy() -> Json:
     return _stat(
         "Energy",
-        f"select run_energy({RUN}) as joules",
+        [
+            query(
+                f"""
+                    select now() as time, energy_of as metric, joules as value from run_energy({RUN})
+                    where joules is not null
+                """,
+                series=True,
+            )
+        ],
         unit="joule",
-        description="Of its GPUs since the run's start, above idle.",
+        options={"textMode": "value_and_name"},
+        description="Since the run's start: its own energy above idle. Where nothing measures it: that of whole GPUs that "
+        "it had to itself, idle included, once it has ended.",
     )
 
 

@@ -118,8 +118,20 @@ def test_the_energy_of_a_run_is_that_of_its_summary(world: World, start: float, 
     )
     if over:
         world.connection.execute("select summarise(%s)", (run,))
-    assert asked(world, "select run_energy(%s)", run) == [(pytest.approx(2 * 5900),)]
-    assert asked(world, "select run_energy('nobody')") == [(None,)]
+    assert asked(world, "select * from run_energy(%s)", run) == [(pytest.approx(2 * 5900), "above idle")]
+    assert asked(world, "select * from run_energy('nobody')") == []
+
+
+def test_the_energy_of_a_run_without_a_share(world: World, start: float) -> None:
+    alone = world.run(start, start + 60, gpu=uuid(0))
+    shared = [world.run(start, start + 60, gpu=uuid(1), position=position) for position in (2, 3)]
+    times = [start + 0.5 + at for at in range(60)]
+    world.write(
+        *(world.gauge("DCGM_FI_DEV_POWER_USAGE", times, [100.0] * 60, {"UUID": uuid(n)}, "dcgm") for n in (0, 1))
+    )
+    world.connection.execute("select summarise(run_id) from runs")
+    assert asked(world, "select * from run_energy(%s)", alone) == [(pytest.approx(6000), "whole GPUs")]
+    assert asked(world, "select * from run_energy(%s)", shared[0]) == [(None, None)]
 
 
 def test_a_quantity_on_each_device_by_its_name(world: World, start: float) -> None:

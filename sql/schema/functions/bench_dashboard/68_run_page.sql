@@ -29,17 +29,27 @@ returns table (what text, value text) language sql stable rows 20 as $$
     where r.run_id = p_run and x.value <> '' order by x.ord
 $$;
 
--- Return the energy of a run so far in joules: its share of its GPUs' energy above idle. Null where it is not measured.
-create or replace function bench_dashboard.run_energy(p_run text) returns double precision language sql stable as $$
-    select case when r.summarised
-           then (select total from stored_summaries s
-                 where s.run_id = r.run_id and s.quantity = 'gpu_energy_attributed' and s.metric is null)
-           else (select sum(x.area)
-                 from series_steps(array(select series_id from run_sources(array[p_run], '{gpu_energy_attributed}')
-                                         where counts and scope = 'process'),
-                                   r.started_at - interval '1 min', coalesce(r.ended_at, now()) + interval '1 min', 10000) x)
-           end
-    from runs r where r.run_id = p_run
+-- Return the energy of a run so far in joules: `above idle`, its share of its GPUs' energy; without one, that of `whole GPUs`
+-- that it had to itself, idle included, once it has ended. Null where neither is measured; no row without the run.
+create or replace function bench_dashboard.run_energy(p_run text) returns table (joules float8, energy_of text)
+language sql stable as $$
+    with run as materialized (
+        select run_id, summarised, started_at, coalesce(ended_at, now()) as until from runs where run_id = p_run
+    ), measured as (
+        select max(total) filter (where quantity = 'gpu_energy_attributed') as share,
+               max(total) filter (where quantity = 'gpu_power' and scope = 'instance') as whole
+        from run_values(array(select run_id from run where summarised), '{gpu_energy_attributed,gpu_power}')
+    ), so_far as (
+        select sum(x.area) as share
+        from run r cross join series_steps(
+            array(select series_id from run_sources(array[p_run], '{gpu_energy_attributed}') where counts and scope = 'process'),
+            r.started_at - interval '1 min', r.until + interval '1 min', 10000) x
+        where not r.summarised
+    )
+    select coalesce(x.share, m.whole),
+           case when x.share is not null then 'above idle' when m.whole is not null then 'whole GPUs' end
+    from run cross join measured m cross join lateral (
+        select case when run.summarised then m.share else (select share from so_far) end as share) x
 $$;
 
 -- Return the notices on the page of a run, for the range from `p_start` to `p_stop`.

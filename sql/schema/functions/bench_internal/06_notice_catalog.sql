@@ -133,7 +133,7 @@ $$;
 create or replace function bench_internal.notice_scope(p_scope text) returns text language sql immutable as $$
     select case p_scope when 'process' then 'values of the run itself'
                         when 'instance' then 'values of GPUs or MIG instances that the run had to itself'
-                        when 'device' then 'values of GPUs that other runs used as well, for some of the time at least'
+                        when 'device' then 'values of GPUs that other runs used as well'
                         when 'host' then 'values of the whole host' end
 $$;
 
