@@ -127,6 +127,33 @@ def test_without_a_collector_no_scrape_is_missed(world: World) -> None:
     assert rows == [("host", 9, 1.0), ("removed", 2, 1.0)]
 
 
+def test_a_stop_within_a_step_misses_no_scrape(world: World) -> None:
+    start = last_minute() - 1200
+    hold(world, "host", "nvml")
+    ran = [at for at in range(1200) if not 320 <= at < 890]
+    up(world, "host", (start + at for at in ran))
+    up(world, "nvml", (start + at for at in ran if at % 2 == 0 and not 900 <= at < 910), 2.0)
+    world.refresh()
+    rows = asked(
+        world,
+        "select target, extract(epoch from time)::float8, came, wanted"
+        " from target_scrapes(to_timestamp(%s), to_timestamp(%s), 60000) where share < 1 or wanted < 25 order by 2, 1",
+        start,
+        start + 1200,
+    )
+    assert rows == [
+        ("host", start + 300, 20, pytest.approx(20)),
+        ("nvml", start + 300, 10, pytest.approx(10)),
+        ("host", start + 840, 10, pytest.approx(10)),
+        ("nvml", start + 840, 5, pytest.approx(5)),
+        ("nvml", start + 900, 25, pytest.approx(30)),
+    ]
+    [missed] = asked(
+        world, "select sum(missed) from target_health(to_timestamp(%s), to_timestamp(%s))", start, start + 1200
+    )
+    assert missed == (pytest.approx(5, abs=0.5),)
+
+
 def test_lateness_is_the_age_of_the_newest_sample(world: World, now: float) -> None:
     hold(world, "host", "nvml")
     up(world, "host", (now - 30 + at for at in range(30)))

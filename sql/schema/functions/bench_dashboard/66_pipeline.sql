@@ -18,8 +18,8 @@ select target_id,
 from targets;
 
 -- Return the number of scrapes of each target in each step of an interval, and the expected number; `share` is their ratio. No
--- rows before a target's first scrape, after its last scrape without a lease, and while no target was scraped. Whole steps
--- only; the first `max_targets` targets by name.
+-- rows before a target's first scrape, after its last scrape without a lease, and while no target was scraped; where that is
+-- a part of a step, only its other part counts. Whole steps only; the first `max_targets` targets by name.
 create or replace function bench_dashboard.target_scrapes(
     start timestamptz, stop timestamptz, step_ms double precision, max_targets integer default 40
 ) returns table ("time" timestamptz, target_id integer, target text, came bigint, wanted double precision,
@@ -39,15 +39,19 @@ language sql stable as $$
         where time >= target_scrapes.start
           -- The newest scrapes may not be written yet.
           and time + make_interval(secs => width) <= least(target_scrapes.stop, now() - interval '5 s')
-    ), spans as (
+    ), spans as materialized (
         -- The median is right as long as half of the steps are without a gap.
         select c.target_id, percentile_cont(0.5) within group (order by c.apart) as interval, min(c.time) as first,
                case when bool_or(t.lease_until > now()) then 'infinity' else max(c.time) end as last
         from came c join targets t using (target_id) group by c.target_id
+    ), scraped as (
+        -- The target with the most scrapes shows for how long a collector ran.
+        select s.time, least(s.width, max(c.came * p.interval)) as seconds
+        from steps s join came c using (time) join spans p using (target_id) group by s.time, s.width
     )
-    select s.time, a.target_id, a.target, coalesce(c.came, 0), s.width / p.interval,
-           least(coalesce(c.came, 0) * p.interval / s.width, 1)
-    from steps s
+    select s.time, a.target_id, a.target, coalesce(c.came, 0), s.seconds / p.interval,
+           least(coalesce(c.came, 0) * p.interval / s.seconds, 1)
+    from scraped s
     join spans p on s.time > p.first and s.time < p.last
     join asked a using (target_id)
     left join came c on c.target_id = p.target_id and c.time = s.time
