@@ -28,6 +28,8 @@ __all__ = [
     "STATUS",
     "bar",
     "by_number",
+    "failures",
+    "firings",
     "in_unit_of",
     "notices",
     "or_placeholder",
@@ -180,6 +182,11 @@ def run_link(title: str, *, until: str = "${__data.fields.to_ms}") -> Json:
 def phases(runs: str) -> Json:
     """Return the annotations of phases on the common axis; of a few runs only, because they overlap."""
     return annotation("Phases", f"select time, timeend, text from chart_phases({runs}, {ALIGN})")
+
+
+def failures(runs: str) -> Json:
+    """Return the annotations of runs that ended early, on the common axis."""
+    return annotation("Failures", f"select time, text from chart_failures({runs}, {ALIGN})", color="red")
 
 
 def firings(runs: str) -> Json:

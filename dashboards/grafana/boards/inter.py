@@ -50,6 +50,7 @@ def board() -> Json:
             choices.align(),
             choices.fit(_RUNS),
         ],
+        annotations=[parts.failures(_RUNS)],
         links=[
             fit_link(_UID),
             board_link("Intra-workload", "bench-intra", keep_time=True),

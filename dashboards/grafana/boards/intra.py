@@ -39,7 +39,7 @@ def board() -> Json:
             choices.fit(),
             choices.mlflow(),
         ],
-        annotations=[parts.phases(RUNS), parts.firings(RUNS)],
+        annotations=[parts.phases(RUNS), parts.firings(RUNS), parts.failures(RUNS)],
         links=[
             fit_link(_UID),
             board_link("Inter-workload", "bench-inter", keep_time=True),

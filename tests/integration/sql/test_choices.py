@@ -180,6 +180,18 @@ def test_a_logged_curve_has_as_many_points_as_can_be_seen(world: World) -> None:
     assert len(by_step) == 5000
 
 
+def test_failures_lie_at_the_ends_of_their_curves(world: World) -> None:
+    runs = [world.run(START + 10 * n, START + 100, position=n) for n in (1, 2, 3)]
+    world.connection.execute(
+        "update runs set status = 'failed', reason = 'out of memory' where run_id = %s", (runs[0],)
+    )
+    world.connection.execute("update runs set status = 'stopped', reason = null where run_id = %s", (runs[1],))
+    found = "select extract(epoch from time)::float8, text from chart_failures(%s)"
+    assert rows(world, found, runs) == [(80, "✗ 20/1/2 train: stopped"), (90, "✗ 20/1/1 train: out of memory")]
+    assert rows(world, found, runs[2:]) == []
+    assert rows(world, "select * from chart_failures(%s, 'step')", runs) == []
+
+
 def test_phases_lie_on_the_axis_that_begins_with_the_run(world: World) -> None:
     runs = [world.run(START + 10 * n, START + 100, position=n) for n in (1, 2)]
     for run in runs:

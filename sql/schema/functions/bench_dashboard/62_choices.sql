@@ -259,3 +259,14 @@ returns table ("time" timestamptz, timeend timestamptz, text text) language sql 
     where r.run_id = any(p_runs) and cardinality(p_runs) <= p_most and s.kind = 'phase' and o.zero is not null
     order by 1
 $$;
+
+-- Return where runs ended early on an axis of time: the ends of their curves, with the reason.
+create or replace function bench_dashboard.chart_failures(p_runs text[], p_align text default 'time', p_most integer default 40)
+returns table ("time" timestamptz, text text) language sql stable as $$
+    select timestamptz '1970-01-01 00:00:00+00' + (r.ended_at - o.zero),
+           concat_ws(': ', '✗ ' || run_title(w, r), coalesce(nullif(r.reason, ''), r.status))
+    from runs r join workloads w using (workload_id)
+    cross join lateral (select axis_origin(r.run_id, p_align) as zero offset 0) o
+    where r.run_id = any(p_runs) and r.status not in ('finished', 'running', 'pending') and r.ended_at > o.zero
+    order by 1 limit p_most
+$$;
