@@ -7,7 +7,7 @@ import random
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -216,6 +216,11 @@ def covering(seconds: Mapping[K, float]) -> set[K]:
     return {one for one, lasted in seconds.items() if lasted >= min(0.9 * most, most - 5)}
 
 
+def seconds_of(found: list[Series], series: int) -> Iterable[float]:
+    """Return how long each sample of a series stands for, once for all scopes."""
+    return {at: lasts for one in found if one.series_id == series for at, lasts in one.times.items()}.values()
+
+
 def counting(found: list[Series], *, running: bool) -> list[Series]:
     """Return the series that count, in each scope."""
     # Of targets that give the same metric of a device, one.
@@ -225,10 +230,7 @@ def counting(found: list[Series], *, running: bool) -> list[Series]:
     kept = set()
     for (metric, device), targets in first.items():
         lasted = {
-            (series, target): 0.0
-            if running
-            else sum(sum(one.times.values()) for one in found if one.series_id == series)
-            for target, series in targets.items()
+            (series, target): 0.0 if running else sum(seconds_of(found, series)) for target, series in targets.items()
         }
         kept.add((metric, device, min(covering(lasted))[1]))
     found = [one for one in found if (one.metric, one.device, one.target) in kept]
