@@ -30,11 +30,9 @@ NewFolder = Callable[[], Path]
 # Commands keep to the width that it names, and pytest-xdist sets it in its workers.
 os.environ.pop("COLUMNS", None)
 
-# How long an example takes says nothing where other tests run beside it. The examples are the same each time, so that a change
-# is judged by itself; `--hypothesis-profile=search` draws others.
-hypothesis_settings.register_profile("search", deadline=None)
-hypothesis_settings.register_profile("repeatable", deadline=None, derandomize=True)
-hypothesis_settings.load_profile("repeatable")
+# How long an example takes says nothing where other tests run beside it.
+hypothesis_settings.register_profile("timeless", hypothesis_settings.default, deadline=None)
+hypothesis_settings.load_profile("timeless")
 
 # Servers end with the tests: what they write need not outlive the machine. JIT is on, as on any server by default.
 CARELESS = "fsync = off\nfull_page_writes = off\njit = on\n"
