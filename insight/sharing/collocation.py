@@ -13,7 +13,7 @@ from hypergauge.insight.sharing.slowdowns import Measured, sets_of, uneven
 from hypergauge.sql.queries.neighbours import other_runs
 from hypergauge.sql.queries.notices import Fact
 from hypergauge.sql.queries.report import steps
-from hypergauge.sql.queries.summaries import DeviceEnergy, device_energy
+from hypergauge.sql.queries.summaries import device_energy
 from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server.database import Connection
 
@@ -71,12 +71,12 @@ def _measured(
 
 def _energy(connection: Connection, runs: Sequence[RunInfo], *, simulated: bool) -> Mapping[str, float]:
     """Return the energy of whole GPUs by run, if measured from start to end."""
-    found: dict[str, DeviceEnergy] = {}
-    for one in device_energy(connection, [run.run_id for run in runs if simulated or not run.simulated]):
-        # The time alone is part of the time on a shared GPU.
-        found[one.run_id] = max(one, found.get(one.run_id, one), key=lambda each: each.seconds)
-    measured = ((run, found[run.run_id]) for run in runs if run.run_id in found)
-    return {run.run_id: one.joules for run, one in measured if one.seconds >= _MEASURED * (run.duration or 0.0)}
+    durations = {run.run_id: run.duration or 0.0 for run in runs if simulated or not run.simulated}
+    return {
+        one.run_id: one.joules
+        for one in device_energy(connection, list(durations))
+        if one.seconds >= _MEASURED * durations[one.run_id]
+    }
 
 
 def verdict(found: Interference) -> Iterator[str]:

@@ -114,18 +114,18 @@ class DeviceEnergy:
     """
 
     run_id: str
-    scope: str
     joules: float
     seconds: float
 
 
 def device_energy(connection: Connection, run_ids: Sequence[str]) -> list[DeviceEnergy]:
-    """Return the energy of runs' boards: with exclusive use (``instance``), and with other runs (``device``)."""
+    """Return the energy of runs' boards, in the scope that has most of their time."""
     with connection.cursor(row_factory=class_row(DeviceEnergy)) as cursor:
         return cursor.execute(
             """
-            select run_id, scope, total as joules, seconds from run_summary_of(%s, '{gpu_power}')
+            select distinct on (run_id) run_id, total as joules, seconds from run_summary_of(%s, '{gpu_power}')
             where metric is null and device is null and scope in ('instance', 'device') and seconds > 0
+            order by run_id, seconds desc
             """,
             (list(run_ids),),
         ).fetchall()

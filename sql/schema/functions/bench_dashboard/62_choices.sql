@@ -204,6 +204,15 @@ returns table (workload_id integer, title text, quantity text, runs bigint, mean
     group by t.workload_id, t.title, t.nth, f.quantity order by f.quantity, t.nth
 $$;
 
+-- Return the energy of runs in joules: their `share` of that of their GPUs, above idle, and that of `whole` GPUs that they had to
+-- themselves, idle included.
+create or replace function bench_dashboard.run_joules(p_runs text[])
+returns table (run_id text, share float8, whole float8) language sql stable as $$
+    select run_id, max(total) filter (where quantity = 'gpu_energy_attributed'),
+           max(total) filter (where quantity = 'gpu_power' and scope = 'instance')
+    from run_values(p_runs, '{gpu_energy_attributed,gpu_power}') group by run_id
+$$;
+
 -- Return totals of workloads: their duration (null for runs in several passes, such as where some runs were repeated without
 -- the others), the energy of their GPUs, and their throughput: a software metric's means, added up over the runs, or finished
 -- runs per hour. `failed` counts runs that ended early.
@@ -213,22 +222,18 @@ $$;
 create or replace function bench_dashboard.workload_totals(p_workloads integer[], p_throughput text)
 returns table (workload_id integer, experiment_id integer, title text, color text, stroke text, runs bigint, failed bigint,
                seconds float8, energy float8, energy_of text, throughput float8) language sql stable as $$
-    with joules as (
-        select run_id, max(total) filter (where quantity = 'gpu_energy_attributed') as share,
-               max(total) filter (where quantity = 'gpu_power' and scope = 'instance') as whole
-        from run_values(runs_of(p_workloads), '{gpu_energy_attributed,gpu_power}') group by run_id
-    ), logged as (
+    with logged as (
         select run_id, avg(value) as throughput from software_metrics
         where run_id = any(runs_of(p_workloads)) and key = p_throughput group by run_id
     ), together as (
         select r.workload_id, count(*) as runs, count(*) filter (where r.status = 'finished') as finished,
-               count(*) filter (where r.status not in ('finished', 'running', 'pending')) as failed,
+               count(*) filter (where ended_early(r.status)) as failed,
                case when min(p.pass) = max(p.pass)
                     then extract(epoch from max(coalesce(r.ended_at, now())) - min(r.started_at))::float8 end as seconds,
                sum(j.share) as shares, sum(j.whole) as wholes, count(j.share) = count(*) as shared,
                count(j.whole) = count(*) as alone, sum(l.throughput) as throughput
         from workload_runs(p_workloads) r join passes(runs_of(p_workloads)) p using (run_id)
-             left join joules j using (run_id) left join logged l using (run_id)
+             left join run_joules(runs_of(p_workloads)) j using (run_id) left join logged l using (run_id)
         group by r.workload_id
     )
     select workload_id, w.experiment_id, t.title, t.color, t.stroke, x.runs, x.failed, x.seconds,
@@ -267,6 +272,6 @@ returns table ("time" timestamptz, text text) language sql stable as $$
            concat_ws(': ', '✗ ' || run_title(w, r), coalesce(nullif(r.reason, ''), r.status))
     from runs r join workloads w using (workload_id)
     cross join lateral (select axis_origin(r.run_id, p_align) as zero offset 0) o
-    where r.run_id = any(p_runs) and r.status not in ('finished', 'running', 'pending') and r.ended_at > o.zero
+    where r.run_id = any(p_runs) and ended_early(r.status) and r.ended_at > o.zero
     order by 1 limit p_most
 $$;

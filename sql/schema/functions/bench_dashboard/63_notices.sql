@@ -110,7 +110,7 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         from asked where profilers is not null group by profilers
         union all
         select 'ended_early', null, array_agg(run order by nth), jsonb_build_object('status', status)
-        from asked where status not in ('finished', 'running', 'pending') group by status
+        from asked where ended_early(status) group by status
         union all
         select 'running', null, array_agg(run order by nth), '{}' from asked where status = 'running' having count(*) > 0
         union all

@@ -34,24 +34,23 @@ language sql stable as $$
         join series_steps(array(select series_id from asked where line <= target_scrapes.max_targets),
                           target_scrapes.start, target_scrapes.stop, target_scrapes.step_ms) x using (series_id)
         where x.seconds > 0
-    ), steps as (
-        select distinct time, width from came
-        where time >= target_scrapes.start
-          -- The newest scrapes may not be written yet.
-          and time + make_interval(secs => width) <= least(target_scrapes.stop, now() - interval '5 s')
     ), spans as materialized (
         -- The median is right as long as half of the steps are without a gap.
         select c.target_id, percentile_cont(0.5) within group (order by c.apart) as interval, min(c.time) as first,
                case when bool_or(t.lease_until > now()) then 'infinity' else max(c.time) end as last
         from came c join targets t using (target_id) group by c.target_id
-    ), scraped as (
+    ), steps as (
         -- The target with the most scrapes shows for how long a collector ran.
-        select s.time, least(s.width, max(c.came * p.interval)) as seconds
-        from steps s join came c using (time) join spans p using (target_id) group by s.time, s.width
+        select c.time, least(c.width, max(c.came * p.interval)) as seconds
+        from came c join spans p using (target_id)
+        where c.time >= target_scrapes.start
+          -- The newest scrapes may not be written yet.
+          and c.time + make_interval(secs => c.width) <= least(target_scrapes.stop, now() - interval '5 s')
+        group by c.time, c.width
     )
     select s.time, a.target_id, a.target, coalesce(c.came, 0), s.seconds / p.interval,
            least(coalesce(c.came, 0) * p.interval / s.seconds, 1)
-    from scraped s
+    from steps s
     join spans p on s.time > p.first and s.time < p.last
     join asked a using (target_id)
     left join came c on c.target_id = p.target_id and c.time = s.time

@@ -35,10 +35,6 @@ create or replace function bench_dashboard.run_energy(p_run text) returns table 
 language sql stable as $$
     with run as materialized (
         select run_id, summarised, started_at, coalesce(ended_at, now()) as until from runs where run_id = p_run
-    ), measured as (
-        select max(total) filter (where quantity = 'gpu_energy_attributed') as share,
-               max(total) filter (where quantity = 'gpu_power' and scope = 'instance') as whole
-        from run_values(array(select run_id from run where summarised), '{gpu_energy_attributed,gpu_power}')
     ), so_far as (
         select sum(x.area) as share
         from run r cross join series_steps(
@@ -46,10 +42,11 @@ language sql stable as $$
             r.started_at - interval '1 min', r.until + interval '1 min', 10000) x
         where not r.summarised
     )
-    select coalesce(x.share, m.whole),
-           case when x.share is not null then 'above idle' when m.whole is not null then 'whole GPUs' end
-    from run cross join measured m cross join lateral (
-        select case when run.summarised then m.share else (select share from so_far) end as share) x
+    select coalesce(x.share, j.whole),
+           case when x.share is not null then 'above idle' when j.whole is not null then 'whole GPUs' end
+    from run cross join so_far s
+    left join run_joules(array(select run_id from run where summarised)) j on true
+    cross join lateral (select coalesce(j.share, s.share) as share) x
 $$;
 
 -- Return the notices on the page of a run, for the range from `p_start` to `p_stop`.

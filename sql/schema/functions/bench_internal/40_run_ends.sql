@@ -1,5 +1,10 @@
 -- Run exits. The supervisor reports the end; for a lost supervisor, the last sample of the run's processes counts.
 
+-- Return whether a status is that of a run that ended early: it failed, was stopped, or reached a time limit.
+create or replace function bench_internal.ended_early(p_status text) returns boolean language sql immutable as $$
+    select p_status not in ('finished', 'pending', 'running')
+$$;
+
 -- Only a witness of the exit knows the exit code, so an end without a code never replaces one with a code.
 create or replace function bench_internal.end_run(
     p_run text, p_status text, p_ended timestamptz, p_exit integer, p_reason text
@@ -19,7 +24,7 @@ begin
         ended_at = case when x.open = 0 then x.last_end end,
         status = case when x.open > 0 then 'running' when x.bad > 0 then 'failed' else 'finished' end
     from (select count(*) filter (where status in ('pending', 'running')) as open, max(ended_at) as last_end,
-                 count(*) filter (where status not in ('finished', 'pending', 'running')) as bad
+                 count(*) filter (where ended_early(status)) as bad
           from (select distinct on (position) * from runs where workload_id = the_workload
                 order by position, attempt desc) latest) x
     where w.workload_id = the_workload;
