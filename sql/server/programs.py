@@ -70,7 +70,9 @@ class Programs:
                 )
             uid, gid = _nobody()
             drop = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"]
-            command = [*drop, "--inh-caps=+dac_override", "--ambient-caps=+dac_override", *command]
+            # access(2), by which the programs look for each other, ignores capabilities but with this bit.
+            drop += ["--securebits=+no_setuid_fixup", "--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
+            command = [*drop, *command]
         # A file instead of a pipe: a started server inherits the output and would keep a pipe open for ever.
         with tempfile.TemporaryFile("w+") as output:
             done = subprocess.run(

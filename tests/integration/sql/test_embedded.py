@@ -19,6 +19,7 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import DatabaseUnavailable
 from hypergauge.sql.server.embedded import EmbeddedServer
 from hypergauge.sql.server.lease import network_filesystem
+from hypergauge.sql.server.programs import MAJOR, Programs
 from tests.conftest import Command, NewFolder
 from tests.support.home import listen_to_interrupts
 
@@ -39,6 +40,16 @@ def test_it_works_however_long_its_path_is(new_folder: NewFolder) -> None:
     assert stat.S_IMODE(server.socket_dir.stat().st_mode) == 0o700
     server.release()
     assert not server.running
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root's programs run as another user")
+def test_programs_in_a_private_folder_of_root(new_folder: NewFolder) -> None:
+    private, data = new_folder(), new_folder() / "data"
+    private.chmod(0o700)
+    data.mkdir()
+    (private / "bin").symlink_to(Programs().folder)
+    Programs(folder=private / "bin").make(data, configuration="")
+    assert (data / "PG_VERSION").read_text().strip() == str(MAJOR)
 
 
 def test_the_last_one_to_leave_stops_it(folder: Path) -> None:
