@@ -6,8 +6,9 @@ from typing import Any
 
 from hypergauge.dashboards.grafana.curves import or_placeholder
 from hypergauge.dashboards.grafana.model import panels
-from hypergauge.dashboards.grafana.model.fields import COLORS, for_name, partition
+from hypergauge.dashboards.grafana.model.fields import for_name, partition
 from hypergauge.dashboards.grafana.queries import Json, literals, query
+from hypergauge.dashboards.palette import COLORS
 
 __all__ = ["colored_by_name", "ratio_heatmap", "states"]
 

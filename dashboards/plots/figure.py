@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 
-from hypergauge.dashboards.plots.palette import DASHES
+from hypergauge.dashboards.palette import DASHES
 from hypergauge.dashboards.plots.panels import BarLayout, Layout
 from hypergauge.dashboards.plots.styles import Style, applied
 

@@ -12,7 +12,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from hypergauge.dashboards.plots import palette
+from hypergauge.dashboards import palette
 from hypergauge.dashboards.plots.panels import Layout, Line
 from hypergauge.insight.charts.chart import Floats
 

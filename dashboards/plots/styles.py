@@ -12,7 +12,7 @@ from cycler import cycler
 from matplotlib import style as styles
 
 from hypergauge.core.errors import BadRequest, did_you_mean
-from hypergauge.dashboards.plots import palette
+from hypergauge.dashboards import palette
 
 __all__ = ["STYLES", "Style", "applied"]
 

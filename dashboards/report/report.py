@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hypergauge import __version__
+from hypergauge.dashboards.palette import LIGHT
 from hypergauge.dashboards.plots.page import chart_data, environment
-from hypergauge.dashboards.plots.palette import LIGHT
 from hypergauge.dashboards.plots.panels import PROFILED, lay_out
 from hypergauge.dashboards.report.results import results
 from hypergauge.dashboards.terminal import formatting, sharing, tables

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from hypergauge.dashboards.grafana.queries import Json
+from hypergauge.dashboards.palette import COLORS
 
 __all__ = [
     "BY_NAME",
-    "COLORS",
     "by_label",
     "color",
     "for_name",
@@ -25,11 +25,6 @@ __all__ = [
 
 # Hash of the name: stable, but two of eight names often share a color. Not for runs and workloads.
 BY_NAME: Json = {"mode": "palette-classic-by-name"}
-# In the order of `chart_style`. Distinct with most kinds of color blindness, on white and on black.
-COLORS = (
-    "#3274D9", "#E69F00", "#009E73", "#D55E00", "#A352CC", "#56B4E9",
-    "#CC79A7", "#8C6D31", "#E0245E", "#7EB026", "#00A6A6", "#7F7F9F",
-)  # fmt: skip
 _STROKES = ({"fill": "dash", "dash": [10, 6]}, {"fill": "dot", "dash": [2, 5]})
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from hypergauge import dashboards
 from hypergauge.core.errors import BadRequest
+from hypergauge.dashboards.palette import LIGHT
 from hypergauge.dashboards.plots.axes import time_axis, value_axis
 from hypergauge.dashboards.plots.figure import Looks, draw
 from hypergauge.dashboards.plots.page import chart_data, page
-from hypergauge.dashboards.plots.palette import LIGHT
 from hypergauge.dashboards.plots.panels import lay_out, lay_out_bars
 from hypergauge.dashboards.plots.styles import STYLES
 from hypergauge.insight.charts.chart import Series
