@@ -13,10 +13,13 @@ __all__ = [
     "WORKLOADS",
     "align",
     "baseline",
+    "baseline_run",
     "experiment",
     "fit",
     "metric",
     "mlflow",
+    "parameter",
+    "result",
     "run",
     "software",
     "throughput",
@@ -77,6 +80,32 @@ def baseline() -> Json:
     )
 
 
+def baseline_run(runs: str = RUNS) -> Json:
+    """Return the choice of the baseline among the chosen runs; initially the first."""
+    return choice(
+        "baseline",
+        "Baseline",
+        f"""
+        select run_id as __value, title as __text
+        from run_list where run_id = any({runs}) and started_at is not null
+        order by experiment_id, workload, position, attempt desc
+        """,
+        several=False,
+    )
+
+
+def result(runs: str = RUNS, *, chosen: str | None = None) -> Json:
+    """Return the hidden choice of the software metric that is a result: the most relevant, of those in the SQL array `chosen` if any."""
+    first = f"key = any({chosen}) desc, " if chosen else ""
+    statement = f"select key from result_keys({runs}) with ordinality as x (key, nth) order by {first}nth"
+    return choice("result", "", statement, several=False, hide=True)
+
+
+def parameter() -> Json:
+    """Return the hidden choice of a parameter that differs between the chosen runs."""
+    return choice("parameter", "Parameter", f"select parameter from parameters({RUNS})", several=False)
+
+
 def throughput() -> Json:
     """Return the choice of the throughput: a software metric, or runs per hour."""
     return choice("throughput", "Throughput", f"select key from throughput_keys(runs_of({WORKLOADS}))", several=False)
@@ -105,7 +134,7 @@ def metric(
 
 def software(start: Sequence[str] = ()) -> Json:
     """Return the choice of software metrics of the chosen runs."""
-    return choice("software", "Logged", f"select key from software_keys({RUNS})", start=start)
+    return choice("software", "Logged", f"select key from result_keys({RUNS})", start=start)
 
 
 def align() -> Json:

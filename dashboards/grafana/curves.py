@@ -1,19 +1,26 @@
-"""Queries of curves, by run and by workload: over time, over steps, with bands."""
+"""Queries of curves, by run and by workload: over time, over steps, with bands.
+
+Curves of runs are tables, which `parts.drawn` splits: so the order of the rows is that of the curves, and runs need not share their
+times.
+"""
 
 from __future__ import annotations
 
 from hypergauge.dashboards.grafana.choices import ALIGN
-from hypergauge.dashboards.grafana.model.fields import by_label, for_regexp
+from hypergauge.dashboards.grafana.model.fields import GREY, by_label, color, for_name, for_regexp
 from hypergauge.dashboards.grafana.queries import Json, query
 
 __all__ = [
     "CHOOSE",
     "FIRST_RUNS",
+    "MANY",
     "MAX_BANDS",
     "MAX_SERIES",
     "RANGE",
     "bands",
+    "by_run",
     "or_placeholder",
+    "run_curve",
     "run_curves",
     "run_lines",
     "run_points",
@@ -26,6 +33,8 @@ __all__ = [
 
 # More curves are unreadable; Grafana has the same limit: `[dashboards] panel_series_limit`.
 MAX_SERIES = 40
+# More curves than this are grey, beside their median and the band of most of them.
+MANY = 12
 # An axis of steps reads a run's spans, some 8 ms a run: 12 runs take 0.1 s.
 _MAX_RUNS = 12
 FIRST_RUNS = f"The first {_MAX_RUNS} runs."
@@ -37,7 +46,18 @@ RANGE = "$__timeFrom(), $__timeTo(), $__interval_ms"
 _COARSE = "$__timeFrom(), $__timeTo(), 2 * $__interval_ms"
 
 
-def run_curves(
+def run_curves(runs: str, metric: str) -> list[Json]:
+    """Return the queries of a curve for each run on the common time axis, and of the median and band of more than `MANY`."""
+    return [
+        run_curve(runs, metric),
+        query(
+            f"select time, low as p10, median, high as p90 from run_band({runs}, {metric}, {RANGE}, {MAX_SERIES}, {ALIGN}, {MANY})",
+            ref="M",
+        ),
+    ]
+
+
+def run_curve(
     runs: str, metric: str, *, title: str = "title", scopes: str = "null", align: str = ALIGN, ref: str = "A"
 ) -> Json:
     """Return the query of a curve for each run on a common time axis.
@@ -55,27 +75,40 @@ def run_curves(
         f"""
         select time, {title} as title, color, stroke, value
         from run_chart({runs}, {metric}, {RANGE}, true, {MAX_SERIES}, {scopes}, false, {align})
-        join run_titles({runs}) using (run) order by time, nth
+        join curve_titles({runs}, {metric}, {MANY}) using (run) order by nth, time
         """,
-        series=True,
         ref=ref,
     )
 
 
+def by_run() -> list[Json]:
+    """Return the overrides that draw the results of `run_curves`."""
+    unseen = {"legend": True, "tooltip": False, "viz": False}
+    return [
+        *by_label(),
+        for_name("median", displayName="median", color=color("text"), custom__lineWidth=3),
+        for_name("p10", custom__lineWidth=0, custom__hideFrom=unseen),
+        for_name(
+            "p90", displayName="10th to 90th percentile", color=color(GREY), custom__lineWidth=0,
+            custom__fillBelowTo="p10", custom__fillOpacity=25,
+        ),
+    ]  # fmt: skip
+
+
 def run_lines(runs: str, metric: str) -> Json:
-    """Return the same query for a heat map, whose rows have a name but no color."""
+    """Return the query for a heat map with a row for each run, the highest mean on top."""
     return query(
         or_placeholder(
             f"""
-            select time, title as metric, value, nth
+            select time, title, value, dense_rank() over (order by coalesce(mean, -1) desc, nth) as line
             from run_chart({runs}, {metric}, {RANGE}, true, {MAX_SERIES}, null, false, {ALIGN})
             join run_titles({runs}) using (run)
+            left join (select title, mean from run_values({runs}, {metric})) summary using (title)
             """,
-            "select time, metric, value",
+            "select time, title, value",
             f"select $__timeFrom()::timestamptz, '{CHOOSE}', 0, 1",
-            "order by time, nth",
-        ),
-        series=True,
+            "order by line, time",
+        )
     )
 
 
@@ -187,9 +220,9 @@ def software_curves(runs: str, keys: str, *, title: str = "title", align: str = 
         f"""
         select timestamptz '1970-01-01 00:00:00+00' + make_interval(secs => x) as time, {title} as title, color, stroke,
                value
-        from software_chart({runs}, {keys}, {align}, p_max_runs => {MAX_SERIES}) join run_titles({runs}) using (run) order by time, nth
+        from software_chart({runs}, {keys}, {align}, p_max_runs => {MAX_SERIES})
+        join curve_titles({runs}, {keys}, {MANY}) using (run) order by nth, time
         """,
-        series=True,
         ref=ref,
     )
 
@@ -198,5 +231,5 @@ def software_points(runs: str, keys: str, *, title: str = "title") -> str:
     """Return the rows of a software metric's curve for each run over steps, for `parts.by_number`."""
     return f"""
         select x, {title} as title, color, stroke, value, nth
-        from software_chart({runs}, {keys}, 'step', p_max_runs => {MAX_SERIES}) join run_titles({runs}) using (run)
+        from software_chart({runs}, {keys}, 'step', p_max_runs => {MAX_SERIES}) join curve_titles({runs}, {keys}, {MANY}) using (run)
     """

@@ -28,6 +28,7 @@ __all__ = [
     "STATUS",
     "bar",
     "by_number",
+    "drawn",
     "failures",
     "firings",
     "in_unit_of",
@@ -102,6 +103,16 @@ def bar(color_name: str) -> Json:
 def in_unit_of(metric: str, *targets: Json) -> Json:
     """Return the queries and transformations of a panel whose values have the unit of `metric`."""
     return {"targets": [*targets, unit_query(metric)], "transformations": [unit_applied()]}
+
+
+def drawn(*targets: Json, metric: str | None = None) -> Json:
+    """Return the queries and transformations of a panel, in the unit of the quantity `metric` if any.
+
+    The first query has the curves, as a table; see `curves.run_curve`.
+    """
+    made = in_unit_of(metric, *targets) if metric else {"targets": list(targets), "transformations": []}
+    curves = {**partition("title", "color", "stroke"), "filter": {"id": "byRefId", "options": targets[0]["refId"]}}
+    return {**made, "transformations": [*made["transformations"], curves]}
 
 
 def unit_query(metric: str, *, ref: str = "U") -> Json:
@@ -181,17 +192,19 @@ def run_link(title: str, *, until: str = "${__data.fields.to_ms}") -> Json:
 
 def phases(runs: str) -> Json:
     """Return the annotations of phases on the common axis; of a few runs only, because they overlap."""
-    return annotation("Phases", f"select time, timeend, text from chart_phases({runs}, {ALIGN})")
+    return annotation("Phases", f"select time, timeend, text from chart_phases({runs}, {ALIGN})", hidden=True)
 
 
 def failures(runs: str) -> Json:
     """Return the annotations of runs that ended early, on the common axis."""
-    return annotation("Failures", f"select time, text from chart_failures({runs}, {ALIGN})", color="red")
+    return annotation("Failures", f"select time, text from chart_failures({runs}, {ALIGN})", color="red", hidden=True)
 
 
 def firings(runs: str) -> Json:
     """Return the annotations of rule firings on the common axis; of a few runs only, like `phases`."""
-    return annotation("Rules", f"select time, timeend, text, tags from chart_firings({runs}, {ALIGN})", color="orange")
+    return annotation(
+        "Rules", f"select time, timeend, text, tags from chart_firings({runs}, {ALIGN})", color="orange", hidden=True
+    )
 
 
 def run_table(runs: str, *, chosen: Mapping[str, str] | None = None, **more: Any) -> Json:

@@ -9,7 +9,7 @@ from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.core.listing import listed
 from hypergauge.dashboards.grafana import choices, curves, parts
 from hypergauge.dashboards.grafana.model import panels
-from hypergauge.dashboards.grafana.model.fields import by_label, for_query
+from hypergauge.dashboards.grafana.model.fields import by_label, for_query, partition
 from hypergauge.dashboards.grafana.model.layout import aligned_dashboard, board_link
 from hypergauge.dashboards.grafana.queries import Json, literal, literals
 from hypergauge.insight.charts.view import Found, ViewChart
@@ -92,7 +92,7 @@ def _panel(number: int, chart: ViewChart, labels: Sequence[str], logged: Collect
     return panels.timeseries(
         title,
         targets,
-        transformations=transformations,
+        transformations=[*transformations, partition("title", "color", "stroke")],
         overrides=[*by_label(), *overrides],
         empty="No data on this axis.",
         width=width,
@@ -116,7 +116,7 @@ def _target(chart: ViewChart, metric: str, logged: Collection[str], ref: str) ->
         return curves.software_curves(runs, metrics, **more)
     if chart.by == "workload":
         return curves.workload_curve(_workloads(chart), metrics, scopes=_scopes(chart), **more)
-    return curves.run_curves(runs, metrics, scopes=_scopes(chart), **more)
+    return curves.run_curve(runs, metrics, scopes=_scopes(chart), **more)
 
 
 def _by_number(title: str, chart: ViewChart, logged: Collection[str], width: int) -> Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypergauge.dashboards.grafana import choices, curves, parts
+from hypergauge.dashboards.grafana import choices, curves, parts, results
 from hypergauge.dashboards.grafana.choices import WORKLOADS
 from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import (
@@ -11,9 +11,9 @@ from hypergauge.dashboards.grafana.model.fields import (
     for_name,
     for_regexp,
     hidden,
+    hidden_point,
     link,
     partition,
-    thresholds,
 )
 from hypergauge.dashboards.grafana.model.layout import Row, aligned_dashboard, board_link, fit_link
 from hypergauge.dashboards.grafana.queries import Json, query, texts
@@ -23,9 +23,8 @@ __all__ = ["board"]
 _UID = "bench-inter"
 _RUNS = f"runs_of({WORKLOADS})"
 _METRIC = texts("metric")
-_TOTALS = f"workload_totals({WORKLOADS}, ${{throughput:sqlstring}})"
+_RESULTS = f"workload_results({WORKLOADS}, ${{throughput:sqlstring}}, ${{baseline:sqlstring}})"
 _NO_ENERGY = "No GPU energy was measured."
-_CHANGE: Json = {"unit": "percentunit", "decimals": 1, "custom__width": 90}
 
 
 def board() -> Json:
@@ -34,7 +33,19 @@ def board() -> Json:
         _UID,
         "Inter-workload: comparison of workloads",
         [
-            parts.notices({"": parts.workload_notices(WORKLOADS, _METRIC)}, width=24, height=6),
+            results.verdict(
+                f"workload_verdict({WORKLOADS}, ${{throughput:sqlstring}})",
+                parts.workload_notices(WORKLOADS, _METRIC),
+                best="Greatest throughput",
+            ),
+            Row(
+                "Notices and provenance",
+                [
+                    parts.notices({"": parts.workload_notices(WORKLOADS, _METRIC)}, width=24, height=7),
+                    parts.run_table(_RUNS, width=24, height=9),
+                ],
+                collapsed=True,
+            ),
             _table(),
             _throughput(),
             _durations(),
@@ -46,30 +57,23 @@ def board() -> Json:
             choices.workload(),
             choices.baseline(),
             choices.throughput(),
-            choices.metric(["gpu_utilization", "gpu_sm_utilization", "cpu_usage", "memory_used"], runs=_RUNS),
+            choices.metric(["gpu_sm_active"], runs=_RUNS),
             choices.align(),
             choices.fit(_RUNS),
+            choices.mlflow(),
         ],
         annotations=[parts.failures(_RUNS)],
         links=[
             fit_link(_UID),
-            board_link("Intra-workload", "bench-intra", keep_time=True),
+            board_link("Intra", "bench-intra", keep_time=True),
             board_link("Mixed", "bench-mixed", keep_time=True),
         ],
     )
 
 
-def _change(*, more_is_better: bool) -> Json:
-    """Return the options of a column of changes: blue is better and orange worse, which color-blind people tell apart."""
-    less, more = ("orange", "blue") if more_is_better else ("blue", "orange")
-    bounds = thresholds((None, less), (-0.005, "text"), (0.005, more))
-    return {**_CHANGE, "custom__cellOptions": {"type": "color-text"}, "thresholds": bounds}
-
-
-def _against_baseline(value: str, of: str = "") -> str:
-    """Return the SQL change of a column against the baseline; null if their columns `of` differ."""
-    among = f"partition by {of}" if of else ""
-    base = f"max({value}) filter (where workload_id::text = ${{baseline:sqlstring}}) over ({among})"
+def _against_baseline(value: str) -> str:
+    """Return the SQL change of a column against the baseline."""
+    base = f"max({value}) filter (where workload_id::text = ${{baseline:sqlstring}}) over ()"
     return f"{value} / nullif({base}, 0) - 1"
 
 
@@ -81,43 +85,50 @@ def _table() -> Json:
     )
     return panels.table(
         "Workloads against the baseline",
-        f"""
-            select title as "Workload", runs as "Runs", failed as "Failed",
-                   seconds as "Duration", {_against_baseline("seconds")} as "Δ duration",
-                   throughput as "Throughput", {_against_baseline("throughput")} as "Δ throughput",
-                   energy as "GPU energy", {_against_baseline("energy", "energy_of")} as "Δ energy",
-                   energy / runs as "Energy per run", {_against_baseline("(energy / runs)", "energy_of")} as "Δ per run",
-                   energy_of as "Energy from", workload_id, experiment_id
-            from {_TOTALS}
-        """,
+        [
+            query(
+                f"""
+                select title as "Workload", runs as "Runs", failed as "Failed", n, seconds as "Duration", seconds_change as "Δ time",
+                       throughput as "Throughput", throughput_change as "Δ rate", energy as "GPU energy",
+                       energy_change as "Δ energy", per_run as "Energy per run", per_run_change as "Δ per run",
+                       energy_of as "Energy", workload_id, experiment_id
+                from {_RESULTS}
+                """
+            ),
+            results.colored_by(f"workload_titles({WORKLOADS})"),
+        ],
+        transformations=[results.colored("Workload")],
         overrides=[
             parts.NO_PLACEHOLDER,
-            for_name("Workload", links=[to_runs], custom__width=300, custom__wrapText=True),
-            for_name("Runs", custom__width=60),
             for_name(
-                "Failed",
-                custom__width=65,
+                "Workload",
+                links=[to_runs],
+                custom__width=240,
+                custom__wrapText=True,
                 custom__cellOptions={"type": "color-text"},
-                thresholds=thresholds((None, "text"), (1, "red")),
             ),
-            for_name("Duration", unit="dthms"),
-            for_regexp("/^GPU energy|^Energy per/", unit="joule"),
-            for_regexp("/^Δ/", **_change(more_is_better=False)),
-            for_name("Δ throughput", **_change(more_is_better=True) | {"custom__width": 120}),
-            for_name("Energy from", custom__width=120),
+            for_name("Runs", custom__width=60),
+            results.FAILED,
+            for_name("n", custom__width=40, description="Repetitions in which every run finished."),
+            for_name("Duration", unit="dthms", custom__width=90),
+            for_regexp("/^GPU energy|^Energy per/", unit="joule", custom__width=105),
+            *(results.change(f"Δ {name}", description=results.CHANGE)
+              for name in ("time", "energy", "per run")),
+            results.change("Δ rate", more_is_better=True, description=results.CHANGE),
+            for_name("Energy", custom__width=95),
             *hidden("workload_id", "experiment_id"),
         ],
         empty=curves.CHOOSE,
         width=24,
         height=7,
-    )
+    )  # fmt: skip
 
 
 def _throughput() -> Json:
     return panels.xychart(
         "Throughput ($throughput) against GPU energy",
         curves.or_placeholder(
-            f"select title, color, stroke, energy, throughput from {_TOTALS} where energy is not null",
+            f"select title, color, stroke, energy, throughput from {_RESULTS} where energy is not null",
             "select *",
             f"select '{_NO_ENERGY}', '0', '0', 0, 0",
         ),
@@ -131,8 +142,7 @@ def _throughput() -> Json:
                 custom__axisSoftMin=0,
                 displayName="${__field.labels.title}",
             ),
-            # Grafana shows an error without a point, and the point of the placeholder would be taken for a workload.
-            for_name(_NO_ENERGY, color=color("transparent"), custom__pointSize={"fixed": 0}, custom__fillOpacity=0),
+            hidden_point(_NO_ENERGY),
         ],
         width=12,
         height=9,
@@ -142,7 +152,7 @@ def _throughput() -> Json:
 def _durations() -> Json:
     return panels.bargauge(
         "Duration",
-        f"select title, seconds from {_TOTALS}",
+        f"select title, seconds from {_RESULTS}",
         unit="dthms",
         defaults={"color": color("blue")},
         empty=curves.CHOOSE,
@@ -179,7 +189,9 @@ def _values() -> Json:
             parts.NO_PLACEHOLDER,
             for_name("Workload", custom__width=170, custom__wrapText=True),
             for_name("Mean", **parts.bar("blue")),
-            for_name("Δ mean", **_CHANGE),  # more is better for some metrics and worse for others
+            for_name(
+                "Δ mean", unit="percentunit", decimals=1, custom__width=90
+            ),  # more is better for some metrics and worse for others
             for_regexp("/^(Minimum|Maximum)$/", custom__width=85),
         ],
         empty=curves.CHOOSE,

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from hypergauge.dashboards.grafana import choices, curves, parts
+from hypergauge.dashboards.grafana import choices, curves, parts, results
 from hypergauge.dashboards.grafana.choices import RUNS
 from hypergauge.dashboards.grafana.model import panels
-from hypergauge.dashboards.grafana.model.fields import by_label, for_name
+from hypergauge.dashboards.grafana.model.fields import (
+    BY_TIME,
+    by_label,
+    for_name,
+    for_numbers,
+    for_regexp,
+    hidden_point,
+    partition,
+)
 from hypergauge.dashboards.grafana.model.layout import Row, aligned_dashboard, board_link, fit_link
 from hypergauge.dashboards.grafana.queries import Json, query, texts
 
@@ -14,6 +22,8 @@ __all__ = ["board"]
 _UID = "bench-intra"
 _METRIC = texts("metric")
 _SOFTWARE = texts("software")
+_KEY = "${result:sqlstring}"
+_NO_NUMBERS = "No parameter with different numbers."
 
 
 def board() -> Json:
@@ -22,50 +32,77 @@ def board() -> Json:
         _UID,
         "Intra-workload: comparison of runs",
         [
-            parts.notices({"": parts.run_notices(RUNS, _METRIC)}, width=24, height=6),
-            parts.run_table(RUNS, width=24, height=8),
-            Row("$metric", [_curve(), _bars(), _heatmap()], repeat="metric"),
+            results.verdict(f"run_verdict({RUNS}, {_KEY})", parts.run_notices(RUNS, _METRIC), best="Best ${result}"),
+            Row(
+                "Notices and provenance",
+                [
+                    parts.notices({"": parts.run_notices(RUNS, _METRIC)}, width=24, height=7),
+                    parts.run_table(RUNS, width=24, height=9),
+                ],
+                collapsed=True,
+            ),
+            results.run_results(RUNS, baseline="${baseline:sqlstring}", key=_KEY, name="Last ${result}", width=24, height=7),
+            Row("$metric", [_curve(), _values()], repeat="metric"),
+            Row("$metric of each run", [_heatmap()], collapsed=True, repeat="metric"),
             Row("$metric by step and by epoch", [_by("step"), _by("epoch")], collapsed=True, repeat="metric"),
             Row("Logged: $software", [_software_by_time(), _software_by_step()], repeat="software"),
+            Row(
+                "Results by $parameter",
+                [_by_parameter("Duration", "seconds", "dthms"), _by_parameter("Last $result", "last", "short"),
+                 _by_parameter("GPU energy", "energy", "joule")],
+                collapsed=True,
+            ),
         ],
         description="The runs of one workload on a common time axis. All start at 00:00.",
         variables=[
             choices.experiment(),
             choices.workload(["newest"]),
             choices.run(),
-            choices.metric(["gpu_utilization", "gpu_sm_utilization", "cpu_usage", "memory_used"]),
-            choices.software(["loss", "accuracy"]),
+            choices.baseline_run(),
+            choices.metric(["gpu_sm_active"]),
+            choices.software(["loss"]),
             choices.align(),
+            choices.result(chosen=_SOFTWARE),
+            choices.parameter(),
             choices.fit(),
             choices.mlflow(),
         ],
         annotations=[parts.phases(RUNS), parts.firings(RUNS), parts.failures(RUNS)],
         links=[
             fit_link(_UID),
-            board_link("Inter-workload", "bench-inter", keep_time=True),
+            board_link("Inter", "bench-inter", keep_time=True),
             board_link("Mixed", "bench-mixed", keep_time=True),
         ],
-    )
+    )  # fmt: skip
 
 
 def _curve() -> Json:
     return panels.timeseries(
         "$metric over time",
-        **parts.in_unit_of(_METRIC, curves.run_curves(RUNS, _METRIC)),
-        overrides=by_label(),
+        **parts.drawn(*curves.run_curves(RUNS, _METRIC), metric=_METRIC),
+        overrides=curves.by_run(),
         empty=curves.CHOOSE,
         width=16,
         height=9,
     )
 
 
-def _bars() -> Json:
-    return panels.table(
-        "$metric: mean and p95",
-        **parts.in_unit_of(
-            _METRIC, query(f'select title as "Run", mean as "Mean", p95 from run_values({RUNS}, {_METRIC})')
+def _values() -> Json:
+    made = parts.in_unit_of(
+        _METRIC,
+        query(
+            f'select title as "Run", mean as "Mean", p95 from run_values({RUNS}, {_METRIC}) order by mean desc nulls last'
         ),
-        overrides=[for_name("Mean", **parts.bar("blue")), for_name("p95", **parts.bar("light-blue"))],
+        results.colored_by(f"run_titles({RUNS})"),
+    )
+    return panels.table(
+        "$metric: mean and p95, highest first",
+        **made | {"transformations": [*made["transformations"], results.colored("Run")]},
+        overrides=[
+            for_name("Run", custom__cellOptions={"type": "color-text"}),
+            for_name("Mean", custom__width=105, **parts.bar("blue")),
+            for_name("p95", custom__width=105, **parts.bar("light-blue")),
+        ],
         empty=curves.CHOOSE,
         width=8,
         height=9,
@@ -73,13 +110,15 @@ def _bars() -> Json:
 
 
 def _heatmap() -> Json:
+    made = parts.in_unit_of(_METRIC, curves.run_lines(RUNS, _METRIC))
     return panels.heatmap(
-        "$metric by run",
-        **parts.in_unit_of(_METRIC, curves.run_lines(RUNS, _METRIC)),
+        "$metric of each run, the highest mean first",
+        **made | {"transformations": [*made["transformations"], partition("title"), BY_TIME]},
+        overrides=[for_numbers(displayName="${__field.labels.title}")],
         empty=curves.CHOOSE,
         points=240,
         width=24,
-        height=6,
+        height=16,
     )
 
 
@@ -98,7 +137,7 @@ def _by(axis: str) -> Json:
 def _software_by_time() -> Json:
     return panels.timeseries(
         "$software over time",
-        [curves.software_curves(RUNS, _SOFTWARE)],
+        **parts.drawn(curves.software_curves(RUNS, _SOFTWARE)),
         custom={"spanNulls": True, "showPoints": "auto"},
         legend=("lastNotNull",),
         overrides=by_label(),
@@ -115,5 +154,28 @@ def _software_by_step() -> Json:
         x="step",
         legend=("lastNotNull",),
         width=12,
+        height=9,
+    )
+
+
+def _by_parameter(title: str, column: str, unit: str) -> Json:
+    return panels.xychart(
+        f"{title} by $parameter",
+        curves.or_placeholder(
+            f"select title, color, stroke, x, {column} as y from parameter_results({RUNS}, ${{parameter:sqlstring}}, {_KEY}) "
+            f"where {column} is not null",
+            "select *",
+            f"select '{_NO_NUMBERS}', '0', '0', 0, 0",
+        ),
+        transformations=[partition("title", "color", "stroke")],
+        overrides=[
+            *by_label()[:-1],
+            for_regexp("/^x/", custom__axisLabel="$parameter"),
+            for_regexp(
+                "/^y/", unit=unit, custom__axisLabel=title, custom__axisSoftMin=0, displayName="${__field.labels.title}"
+            ),
+            hidden_point(_NO_NUMBERS),
+        ],
+        width=8,
         height=9,
     )

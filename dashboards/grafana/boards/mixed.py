@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from hypergauge.dashboards.grafana import choices, curves, parts
+from hypergauge.dashboards.grafana import choices, curves, parts, results
 from hypergauge.dashboards.grafana.model import panels
-from hypergauge.dashboards.grafana.model.fields import by_label
-from hypergauge.dashboards.grafana.model.layout import aligned_dashboard, board_link, fit_link
+from hypergauge.dashboards.grafana.model.layout import Row, aligned_dashboard, board_link, fit_link
 from hypergauge.dashboards.grafana.queries import Json, texts
 
 __all__ = ["board"]
@@ -13,7 +12,9 @@ __all__ = ["board"]
 _UID = "bench-mixed"
 # The initial metric of each chart, if the runs have it.
 _SLOTS = {"1": "gpu_utilization", "2": "gpu_power", "3": "cpu_usage", "4": "memory_used"}
-_ALL_RUNS = " || ".join(texts(f"run_{slot}") for slot in _SLOTS)
+_RUNS = "(" + " || ".join(texts(f"run_{slot}") for slot in _SLOTS) + ")"
+_METRICS = "(" + " || ".join(texts(f"metric_{slot}") for slot in _SLOTS) + ")"
+_KEY = "${result:sqlstring}"
 
 
 def board() -> Json:
@@ -22,29 +23,39 @@ def board() -> Json:
         _UID,
         "Mixed: any runs, four charts",
         [
-            parts.notices(
-                {slot: parts.run_notices(texts(f"run_{slot}"), texts(f"metric_{slot}")) for slot in _SLOTS},
-                width=24,
-                height=7,
+            results.verdict(f"run_verdict({_RUNS}, {_KEY})", parts.run_notices(_RUNS, _METRICS), best="Best ${result}"),
+            Row(
+                "Notices and provenance",
+                [
+                    parts.notices(
+                        {slot: parts.run_notices(texts(f"run_{slot}"), texts(f"metric_{slot}")) for slot in _SLOTS},
+                        width=24,
+                        height=8,
+                    ),
+                    parts.run_table(_RUNS, chosen={slot: texts(f"run_{slot}") for slot in _SLOTS}, width=24, height=9),
+                ],
+                collapsed=True,
+            ),
+            results.run_results(
+                _RUNS, baseline="${baseline:sqlstring}", key=_KEY, name="Last ${result}", width=24, height=6
             ),
             *(_curves(slot) for slot in _SLOTS),
-            parts.run_table(
-                f"({_ALL_RUNS})", chosen={slot: texts(f"run_{slot}") for slot in _SLOTS}, width=24, height=8
-            ),
         ],
         description="Four charts, each with its own metric and runs. All runs start at 00:00.",
         variables=[
             choices.experiment(),
             choices.workload(),
             *(variable for slot, metric in _SLOTS.items() for variable in _choices(slot, metric)),
+            choices.baseline_run(_RUNS),
             choices.align(),
-            choices.fit(f"({_ALL_RUNS})"),
+            choices.result(_RUNS),
+            choices.fit(_RUNS),
             choices.mlflow(),
         ],
         links=[
             fit_link(_UID),
-            board_link("Intra-workload", "bench-intra", keep_time=True),
-            board_link("Inter-workload", "bench-inter", keep_time=True),
+            board_link("Intra", "bench-intra", keep_time=True),
+            board_link("Inter", "bench-inter", keep_time=True),
         ],
     )
 
@@ -61,8 +72,8 @@ def _curves(slot: str) -> Json:
     metric = texts(f"metric_{slot}")
     return panels.timeseries(
         f"{slot}: $metric_{slot}",
-        **parts.in_unit_of(metric, curves.run_curves(texts(f"run_{slot}"), metric)),
-        overrides=by_label(),
+        **parts.drawn(*curves.run_curves(texts(f"run_{slot}"), metric), metric=metric),
+        overrides=curves.by_run(),
         empty=curves.CHOOSE,
         width=12,
         height=10,

@@ -10,13 +10,17 @@ from hypergauge.dashboards.palette import COLORS
 
 __all__ = [
     "BY_NAME",
+    "BY_TIME",
+    "GREY",
     "by_label",
     "color",
     "for_name",
     "for_names",
+    "for_numbers",
     "for_query",
     "for_regexp",
     "hidden",
+    "hidden_point",
     "link",
     "partition",
     "thresholds",
@@ -25,6 +29,10 @@ __all__ = [
 
 # Hash of the name: stable, but two of eight names often share a color. Not for runs and workloads.
 BY_NAME: Json = {"mode": "palette-classic-by-name"}
+# Transformation of curves to the columns of one table.
+BY_TIME: Json = {"id": "joinByField", "options": {"byField": "time", "mode": "outer"}}
+# Of one of many curves, in both themes.
+GREY = "rgba(128, 128, 128, 0.45)"
 _STROKES = ({"fill": "dash", "dash": [10, 6]}, {"fill": "dot", "dash": [2, 5]})
 
 
@@ -61,16 +69,29 @@ def for_query(ref: str, **properties: Any) -> Json:
     return _override("byFrameRefID", ref, properties)
 
 
+def for_numbers(**properties: Any) -> Json:
+    """Return options of all numbers; see `for_name`."""
+    return _override("byType", "number", properties)
+
+
+def hidden_point(name: str) -> Json:
+    """Return the override that hides the only point of a placeholder: Grafana shows an error without a point."""
+    return for_name(name, color=color("transparent"), custom__pointSize={"fixed": 0}, custom__fillOpacity=0)
+
+
 def by_label() -> list[Json]:
     """Return overrides that take a curve's color, stroke and name from its labels `color`, `stroke` and `title`.
 
-    The query sets the labels, so a run keeps its color on every panel and with every selection.
+    The query sets the labels, so a run keeps its color on every panel and with every selection. One of many curves is grey.
     """
     return [
         *(for_regexp(f'/color="{number}"/', color=color(value)) for number, value in enumerate(COLORS)),
+        for_regexp(
+            '/color="grey"/', color=color(GREY), custom__hideFrom={"legend": True, "tooltip": False, "viz": False}
+        ),
         *(for_regexp(f'/stroke="{number}"/', custom__lineStyle=style) for number, style in enumerate(_STROKES, 1)),
         # Last, because the new name hides the labels that the others match.
-        _override("byType", "number", {"displayName": "${__field.labels.title}"}),
+        for_numbers(displayName="${__field.labels.title}"),
     ]
 
 

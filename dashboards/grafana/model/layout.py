@@ -41,6 +41,7 @@ def dashboard(
     refresh: str = "",
     timezone: str = "browser",
     tags: Sequence[str] = (TAG,),
+    with_clock: bool = True,
 ) -> Json:
     """Return a dashboard, with panels placed from left to right and from top to bottom.
 
@@ -54,6 +55,8 @@ def dashboard(
         The interval of automatic refresh, such as ``10s``; empty for none.
     timezone
         ``utc`` if times count from 1970.
+    with_clock
+        Whether the choice of the time range is shown.
     """
     return {
         "uid": uid,
@@ -70,7 +73,7 @@ def dashboard(
         "weekStart": "",
         "timezone": timezone,
         "time": {"from": start, "to": stop},
-        "timepicker": {"refresh_intervals": ["5s", "10s", "30s", "1m", "5m"]},
+        "timepicker": {"hidden": not with_clock, "refresh_intervals": ["5s", "10s", "30s", "1m", "5m"]},
         "refresh": refresh,
         "links": list(links),
         "templating": {"list": list(variables)},
@@ -82,8 +85,13 @@ def dashboard(
 def aligned_dashboard(
     uid: str, title: str, content: Sequence[Json | Row], *, seconds: float = 3600, **more: Any
 ) -> Json:
-    """Return a dashboard on which all runs start at 00:00 (in 1970, to Grafana) and that shows `seconds`."""
-    return dashboard(uid, title, content, start=_moment(0), stop=_moment(seconds), timezone="utc", **more)
+    """Return a dashboard on which all runs start at 00:00 (in 1970, to Grafana) and that shows `seconds`.
+
+    The choice of the time range is hidden, since its dates mean nothing: dragging over a chart zooms, `fit_link` shows all.
+    """
+    return dashboard(
+        uid, title, content, start=_moment(0), stop=_moment(seconds), timezone="utc", with_clock=False, **more
+    )
 
 
 def _moment(seconds: float) -> str:
@@ -109,20 +117,22 @@ def board_link(title: str, uid: str, *, keep_time: bool = False) -> Json:
 def fit_link(uid: str) -> Json:
     """Return a link that fits the time range to the longest run; it needs the variable `choices.fit`."""
     return {
-        **board_link("Fit to the longest run", uid),
+        **board_link("Fit", uid),
         "url": f"/d/{uid}?from=1970-01-01T00:00:00.000Z&to=${{fit}}",
         "icon": "bolt",
         "tooltip": "Time range of the longest run",
     }
 
 
-def annotation(name: str, statement: str, *, color: str = "rgba(120, 120, 120, 0.6)", enabled: bool = True) -> Json:
-    """Return annotations from a query's ``time``, ``timeend``, ``text`` and ``tags``."""
+def annotation(
+    name: str, statement: str, *, color: str = "rgba(120, 120, 120, 0.6)", enabled: bool = True, hidden: bool = False
+) -> Json:
+    """Return annotations from a query's ``time``, ``timeend``, ``text`` and ``tags``; `hidden` ones have no switch."""
     return {
         "name": name,
         "datasource": DATASOURCE,
         "enable": enabled,
-        "hide": False,
+        "hide": hidden,
         "iconColor": color,
         "target": {
             "refId": "Anno",

@@ -54,7 +54,7 @@ def test_a_device_is_called_what_its_labels_say(world: World, now: float) -> Non
     assert rows == [
         ("GPU 0 *", "NVIDIA H100 80GB HBM3", None, True),
         ("GPU 1", "NVIDIA A100", None, False),
-        ("GPU 1 1g.10gb #7", "NVIDIA A100", "1g.10gb", False),
+        ("GPU 1 · 1g.10gb #7", "NVIDIA A100", "1g.10gb", False),
         ("GPU-00000002", None, None, False),
     ]
 
@@ -90,8 +90,8 @@ def test_busy_and_idle_devices_with_who_is_there_and_since_when(world: World, no
     assert rows == [
         ("GPU 0", "busy", "20/1/1", "resnet", "me", 600, 0.9, 600),
         ("GPU 0", "busy", "20/1/2", "bert", "me", 300, 0.9, 600),
-        ("GPU 1 1g.10gb #7", "busy", "20/2/1", "train", "me", 200, 0.5, 200),
-        ("GPU 1 3g.40gb #9", "idle", None, None, None, None, None, 200),
+        ("GPU 1 · 1g.10gb #7", "busy", "20/2/1", "train", "me", 200, 0.5, 200),
+        ("GPU 1 · 3g.40gb #9", "idle", None, None, None, None, None, 200),
         ("GPU 2", "idle", None, None, None, 120, 0, None),
         ("GPU 3", "others", None, None, None, None, 0.8, None),
     ]
@@ -161,7 +161,7 @@ def test_who_had_a_device_is_told_without_gaps_and_overlaps(world: World, now: f
         ("GPU 0", "20/1/1 a", now - 500, now - 400),
         ("GPU 0", "20/1/1 a + 20/1/2 b", now - 400, now - 200),
         ("GPU 0", "20/1/2 b", now - 200, now - 100),
-        ("GPU 1 1g.10gb #7", "20/2/1 c", now - 300, now - 50),
+        ("GPU 1 · 1g.10gb #7", "20/2/1 c", now - 300, now - 50),
     ]
     assert asked(
         world, "select distinct device from occupancy(to_timestamp(%s), to_timestamp(%s), 1)", now - 500, now

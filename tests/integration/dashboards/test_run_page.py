@@ -145,7 +145,7 @@ def test_a_quantity_on_each_device_by_its_name(world: World, start: float) -> No
         " from run_devices_chart(%s, 'gpu_utilization', null, null, 1000) group by 1, 2",
         run,
     )
-    assert rows == [("GPU 0 1g.10gb #7", "instance", 0.5, 10)]
+    assert rows == [("GPU 0 · 1g.10gb #7", "instance", 0.5, 10)]
 
 
 def test_neighbours_from_the_nearest_to_the_farthest(world: World, start: float) -> None:

@@ -154,6 +154,6 @@ def missing(world: World, found: Comparison) -> list[tuple[list[str], list[str],
 
 def totals(world: World) -> list[float | None]:
     rows = world.connection.execute(
-        "select seconds from workload_totals(array(select workload_id from workloads), 'runs per hour')"
+        "select seconds from workload_results(array(select workload_id from workloads), 'runs per hour')"
     ).fetchall()
     return [seconds for (seconds,) in rows]

@@ -139,12 +139,12 @@ def test_values_are_those_of_the_scope_that_a_chart_shows(world: World) -> None:
     assert together == [(1, 2, 2, 2), (2, 2, 1, 3)]
 
     # Only of the run that had the GPU to itself is its energy known.
-    statement = "select runs, seconds, energy, energy_of, throughput from workload_totals(%s, 'runs per hour')"
+    statement = "select runs, seconds, energy, energy_of, throughput from workload_results(%s, 'runs per hour')"
     whole = (1, 100, pytest.approx(10_000, rel=0.02), "whole GPUs", 36)
     assert rows(world, statement, ids) == [whole, (2, 100, None, None, 72)]
     world.connection.execute("update runs set status = 'timeout' where run_id = %s", (shared[0],))
     # Throughput counts finished runs alone: a run that crashes at once would make a workload the fastest.
-    failed = "select runs, failed, throughput from workload_totals(%s, 'runs per hour')"
+    failed = "select runs, failed, throughput from workload_results(%s, 'runs per hour')"
     assert rows(world, failed, ids) == [(1, 0, 36), (2, 1, 36)]
     found = rows(
         world,
@@ -157,12 +157,12 @@ def test_values_are_those_of_the_scope_that_a_chart_shows(world: World) -> None:
         times = [START + 201 + n for n in range(99)]
         world.write(world.gauge("bench_gpu_attributed_energy_joules_total", times, [watts] * 99, {"run_id": run}))
         world.connection.execute("select summarise(%s)", (run,))
-    assert rows(world, statement, ids) == [whole, (2, 100, pytest.approx(4950, rel=0.02), "shares", 72)]
+    assert rows(world, statement, ids) == [whole, (2, 100, pytest.approx(4950, rel=0.02), "above idle", 72)]
     for run in shared:
         store_software_metrics(
             world.connection, run, [SoftwareMetric("images_per_second", n, START + 210 + n, 10.0 * n) for n in range(5)]
         )
-    assert rows(world, "select throughput from workload_totals(%s, 'images_per_second')", ids) == [None, 40]
+    assert rows(world, "select throughput from workload_results(%s, 'images_per_second')", ids) == [None, 40]
     assert rows(world, "select * from throughput_keys(runs_of(%s))", ids) == ["images_per_second", "runs per hour"]
 
 

@@ -99,7 +99,24 @@ def _annotation(answer: Answer) -> Iterator[str]:
 
 
 def _table(answer: Answer) -> Iterator[str]:
-    yield f"a {answer.query.kind} is drawn from a table"
+    """Yield the faults of curves in a table, which the panel splits by columns of text."""
+    if not answer.has(TIMES, "time") or not answer.has(NUMBERS):
+        yield f"a {answer.query.kind} is drawn from a table without a time or a number"
+        return
+    split = {
+        name
+        for one in answer.query.panel.get("transformations", [])
+        if one["id"] == "partitionByValues"
+        for name in one["options"]["fields"]
+    }
+    texts = [name for name, code in zip(answer.names, answer.types, strict=True) if code in TEXTS]
+    if set(texts) - split:
+        yield f"a {answer.query.kind} is drawn from a table that is not split by {texts}"
+    curves: dict[tuple[Any, ...], list[Any]] = {}
+    for row, moment in zip(answer.rows, answer.column("time"), strict=True):
+        curves.setdefault(tuple(row[answer.names.index(name)] for name in texts), []).append(moment)
+    if any(moments != sorted(moments) for moments in curves.values()):
+        yield "the rows of a curve are not in order of time"
 
 
 def _value(answer: Answer) -> Iterator[str]:

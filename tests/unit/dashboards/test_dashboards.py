@@ -26,22 +26,24 @@ def test_committed_files_are_what_the_code_yields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "colors"),
+    ("column", "text", "color"),
     [
-        ("Δ duration", ["blue", "text", "orange"]),
-        ("Δ energy", ["blue", "text", "orange"]),
-        ("Δ throughput", ["orange", "text", "blue"]),
+        ("Δ time", "-17%", "blue"),
+        ("Δ time", "+4.5% (+1.0 to +8.1)", "orange"),
+        ("Δ time", "≈ +4.5% (-1.0 to +10)", "#8e8e8e"),
+        ("Δ time", "0.0%", None),
+        ("Δ energy", "-17%", "blue"),
+        ("Δ rate", "-17%", "orange"),
+        ("Δ rate", "+17%", "blue"),
     ],
 )
-def test_a_change_is_blue_where_it_is_better(column: str, colors: list[str]) -> None:
+def test_a_change_is_blue_where_it_is_better(column: str, text: str, color: str | None) -> None:
     [table] = [one for one in board("bench-inter")["panels"] if one["title"] == "Workloads against the baseline"]
-    found = {}
-    for override in table["fieldConfig"]["overrides"]:
-        matcher = override["matcher"]
-        pattern = matcher["options"].strip("/") if matcher["id"] == "byRegexp" else f"^{re.escape(matcher['options'])}$"
-        if re.search(pattern, column):
-            found.update({one["id"]: one["value"] for one in override["properties"]})
-    assert [step["color"] for step in found["thresholds"]["steps"]] == colors
+    [override] = [one for one in table["fieldConfig"]["overrides"] if one["matcher"]["options"] == column]
+    [mappings] = [one["value"] for one in override["properties"] if one["id"] == "mappings"]
+    # Grafana matches the whole text.
+    shades = [one["options"] for one in mappings if re.fullmatch(one["options"]["pattern"], text)]
+    assert [one["result"]["color"] for one in shades] == ([color] if color else [])
 
 
 @pytest.mark.parametrize("uid", BOARDS)

@@ -158,6 +158,7 @@ begin
     insert into stored_summaries select * from summary_between(p_run, null, null, null);
     delete from tracked_summaries where run_id = p_run;
     update runs set summarised = true where run_id = p_run;
+    update runs r set listeners = l.listeners from measuring_listeners(array[p_run]) l where r.run_id = l.run_id;
 end $$;
 
 -- Store the summaries of ended runs that started before a time, before their raw samples are deleted.
@@ -242,8 +243,8 @@ begin
                        and bucket >= p_from - interval '10 min' and bucket < p_to);
 end $$;
 
--- Return the exporters that measured runs; for a running run, those of all series of its resources.
-create or replace function bench_internal.run_listeners(p_runs text[])
+-- Return the exporters that measured runs, by their series; for a running run, those of all series of its resources.
+create or replace function bench_internal.measuring_listeners(p_runs text[])
 returns table (run_id text, listeners text[]) language sql stable as $$
     with placed as materialized (
         select rs.run_id, r.summarised, rs.place_id, array_agg(rs.runset_id) as sets, min(rs.started_at) as low,
@@ -265,4 +266,12 @@ returns table (run_id text, listeners text[]) language sql stable as $$
     select run_id, array_agg(distinct listener order by listener)
     from given where not summarised or has_measured(series, sets, low, high)
     group by run_id
+$$;
+
+-- Return the exporters that measured runs: those that are stored with the summary, else those of its resources.
+create or replace function bench_internal.run_listeners(p_runs text[])
+returns table (run_id text, listeners text[]) language sql stable as $$
+    select run_id, listeners from runs where run_id = any(p_runs) and listeners <> '{}'
+    union all
+    select * from measuring_listeners(array(select run_id from runs where run_id = any(p_runs) and listeners = '{}'))
 $$;

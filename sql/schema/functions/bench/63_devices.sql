@@ -1,9 +1,9 @@
 -- GPUs and MIG instances by display name, with * for simulated ones: from the labels of the newest series on them.
 create or replace view devices as
 select p.place_id, p.kind, p.host, p.gpu_uuid, p.gpu_instance_id,
-       concat_ws(' ', coalesce('GPU ' || gpu.number, left(p.gpu_uuid, 12)),
-                 case when p.kind = 'instance' then concat(coalesce(instance.profile, 'instance'), ' #', p.gpu_instance_id)
-                 end, case when gpu.simulated then '*' end) as device,
+       concat_ws(' · ', coalesce('GPU ' || gpu.number, left(p.gpu_uuid, 12)),
+                 case when p.kind = 'instance' then concat(coalesce(instance.profile, 'instance'), ' #', p.gpu_instance_id) end)
+           || case when gpu.simulated then ' *' else '' end as device,
        gpu.model, instance.profile, coalesce(gpu.simulated, false) as simulated, p.origin
 from places p
 cross join lateral (

@@ -95,7 +95,7 @@ comment on column devices.kind is 'gpu or instance';
 comment on column devices.host is 'host';
 comment on column devices.gpu_uuid is 'GPU';
 comment on column devices.gpu_instance_id is 'MIG instance on that GPU; null for a whole one';
-comment on column devices.device is 'display name, such as GPU 0 1g.10gb #7; * marks a simulated one';
+comment on column devices.device is 'display name, such as GPU 0 · 1g.10gb #7; * marks a simulated one';
 comment on column devices.model is 'model';
 comment on column devices.profile is 'MIG profile; null for a whole GPU';
 comment on column devices.simulated is 'whether it is simulated';

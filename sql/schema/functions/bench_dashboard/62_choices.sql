@@ -213,36 +213,6 @@ returns table (run_id text, share float8, whole float8) language sql stable as $
     from run_values(p_runs, '{gpu_energy_attributed,gpu_power}') group by run_id
 $$;
 
--- Return totals of workloads: their duration (null for runs in several passes, such as where some runs were repeated without
--- the others), the energy of their GPUs, and their throughput: a software metric's means, added up over the runs, or finished
--- runs per hour. `failed` counts runs that ended early.
---
--- The energy is `shares` of the runs where all runs have one; else that of `whole GPUs`, idle included, where each run had its
--- own. The two are not comparable. Null where neither is known for every run.
-create or replace function bench_dashboard.workload_totals(p_workloads integer[], p_throughput text)
-returns table (workload_id integer, experiment_id integer, title text, color text, stroke text, runs bigint, failed bigint,
-               seconds float8, energy float8, energy_of text, throughput float8) language sql stable as $$
-    with logged as (
-        select run_id, avg(value) as throughput from software_metrics
-        where run_id = any(runs_of(p_workloads)) and key = p_throughput group by run_id
-    ), together as (
-        select r.workload_id, count(*) as runs, count(*) filter (where r.status = 'finished') as finished,
-               count(*) filter (where ended_early(r.status)) as failed,
-               case when min(p.pass) = max(p.pass)
-                    then extract(epoch from max(coalesce(r.ended_at, now())) - min(r.started_at))::float8 end as seconds,
-               sum(j.share) as shares, sum(j.whole) as wholes, count(j.share) = count(*) as shared,
-               count(j.whole) = count(*) as alone, sum(l.throughput) as throughput
-        from workload_runs(p_workloads) r join passes(runs_of(p_workloads)) p using (run_id)
-             left join run_joules(runs_of(p_workloads)) j using (run_id) left join logged l using (run_id)
-        group by r.workload_id
-    )
-    select workload_id, w.experiment_id, t.title, t.color, t.stroke, x.runs, x.failed, x.seconds,
-           case when x.shared then x.shares when x.alone then x.wholes end,
-           case when x.shared then 'shares' when x.alone then 'whole GPUs' end,
-           case when p_throughput = 'runs per hour' then x.finished / nullif(x.seconds, 0) * 3600 else x.throughput end
-    from workload_titles(p_workloads) t join workloads w using (workload_id) join together x using (workload_id) order by t.nth
-$$;
-
 -- Return the candidates for a throughput: software metrics with such names, runs per hour, then the other software metrics.
 create or replace function bench_dashboard.throughput_keys(p_runs text[]) returns table (key text) language sql stable as $$
     select key from (select key, case when key ~* 'per_sec|per_s$|/s|throughput|samples_per|images_per|tokens_per' then 0 else 2 end as rank

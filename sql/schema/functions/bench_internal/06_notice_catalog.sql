@@ -168,7 +168,7 @@ returns text language sql immutable as $$
         when 'gpus_left_out' then format('only %s of %s GPUs of %s are drawn, the first by their ids.',
                                          p_values ->> 'drawn', p_values ->> 'total', some_of(p_runs))
         when 'range_mismatch' then
-            format('the charts show %s, the longest run lasts %s: "Fit to the longest run" shows all of it.',
+            format('the charts show %s, the longest run lasts %s: "Fit" shows all of it.',
                    notice_duration((p_values ->> 'shown_seconds')::numeric),
                    notice_duration((p_values ->> 'longest_seconds')::numeric))
         when 'outside_range' then

@@ -1,0 +1,179 @@
+"""Panels of results: a verdict in one line, and tables with changes against a baseline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypergauge.dashboards.grafana import parts
+from hypergauge.dashboards.grafana.model import panels
+from hypergauge.dashboards.grafana.model.fields import for_name, for_names, hidden, thresholds
+from hypergauge.dashboards.grafana.queries import Json, literals, query
+from hypergauge.dashboards.palette import COLORS
+
+__all__ = ["CHANGE", "FAILED", "change", "colored", "colored_by", "run_results", "verdict"]
+
+# Options of a column of changes as text: blue is better and orange worse, which color-blind people tell apart; grey may be noise.
+_MORE_IS_WORSE = {"-.*": "blue", r"\+.*": "orange", "≈.*": "#8e8e8e"}
+_MORE_IS_BETTER = {"-.*": "orange", r"\+.*": "blue", "≈.*": "#8e8e8e"}
+CHANGE = "Interval of 95 % over repetitions, if there are several. ≈: the change may be noise."
+
+
+def _shades(patterns: dict[str, str]) -> list[Json]:
+    """Return a mapping of texts to colors by their beginnings."""
+    return [
+        {"type": "regex", "options": {"pattern": pattern, "result": {"color": shade, "index": index}}}
+        for index, (pattern, shade) in enumerate(patterns.items())
+    ]
+
+
+def change(name: str, *, more_is_better: bool | None = False, **more: Any) -> Json:
+    """Return the options of a column of changes; without colors where it is unknown which direction is better."""
+    shades = {} if more_is_better is None else _MORE_IS_BETTER if more_is_better else _MORE_IS_WORSE
+    return for_name(
+        name,
+        mappings=_shades(shades),
+        custom__cellOptions={"type": "color-text"},
+        custom__align="right",
+        custom__minWidth=85,
+        custom__wrapText=True,
+        thresholds=thresholds((None, "text")),
+        **more,
+    )
+
+
+FAILED = for_name(
+    "Failed",
+    custom__width=65,
+    custom__cellOptions={"type": "color-text"},
+    thresholds=thresholds((None, "text"), (1, "red")),
+)
+
+
+def colored_by(rows: str, ref: str = "C") -> Json:
+    """Return the query of colors of names, for `colored`, from a relation with ``title`` and ``color``."""
+    return query(f"select title as value, ({literals(COLORS)})[color::integer + 1] as color from {rows}", ref=ref)
+
+
+def colored(column: str, ref: str = "C") -> Json:
+    """Return the transformation that gives the names in a column their colors on the charts."""
+    return {
+        "id": "configFromData",
+        "options": {
+            "configRefId": ref,
+            "mappings": [
+                {"fieldName": "value", "handlerKey": "mappings.value"},
+                {"fieldName": "color", "handlerKey": "mappings.color"},
+            ],
+            "applyTo": {"id": "byName", "options": column},
+        },
+    }
+
+
+def verdict(answers: str, notices: str, *, best: str) -> Json:
+    """Return the line of answers above a comparison: the best, failures, and how far to trust it.
+
+    Parameters
+    ----------
+    answers
+        SQL call with columns ``fastest``, ``leanest``, ``best`` and ``failed``.
+    notices
+        SQL call for the notices.
+    best
+        Name of the third answer.
+    """
+    good, bad = {"color": "green", "index": 0}, {"color": "red", "index": 1}
+    return panels.stat(
+        "Verdict",
+        [
+            query(
+                f'select fastest as "Fastest", leanest as "Least GPU energy", best as "{best}", failed as "Not finished" from {answers}'
+            ),
+            query(
+                f'select trust_text(array_agg(code), array_agg(severity)) as "How far to trust it" from {notices} notices',
+                ref="B",
+            ),
+        ],
+        text=True,
+        options={
+            "textMode": "value_and_name",
+            "orientation": "vertical",
+            "wideLayout": False,
+            "text": {"titleSize": 12, "valueSize": 14},
+        },
+        overrides=[
+            for_name(
+                "Not finished",
+                mappings=[
+                    {"type": "regex", "options": {"pattern": "none.*", "result": good}},
+                    {"type": "regex", "options": {"pattern": "[1-9].*", "result": bad}},
+                ],
+            ),
+            for_name(
+                "How far to trust it",
+                mappings=[
+                    {"type": "regex", "options": {"pattern": "Comparable", "result": good}},
+                    {
+                        "type": "regex",
+                        "options": {"pattern": "With care.*", "result": {"color": "orange", "index": 1}},
+                    },
+                ],
+            ),
+        ],
+        width=24,
+        height=3,
+    )
+
+
+def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -> Json:
+    """Return the table of results of runs.
+
+    Parameters
+    ----------
+    runs
+        SQL array of run ids.
+    baseline, key
+        SQL expressions of the baseline's run id and of a software metric.
+    name
+        Name of this metric in the head of its column.
+    """
+    return panels.table(
+        "Results",
+        [
+            query(
+                f"""
+                select f.title as "Run", f.status as "Status", n, f.seconds as "Duration", seconds_change as "Δ time",
+                       energy as "GPU energy", energy_change as "Δ energy", last as "Last value", last_change as "Δ last",
+                       sm_active as "SM active", case when f.shared then 'shared' else 'exclusive' end as "GPU use",
+                       cpu as "CPU", utilization as "GPU utilization", energy_of as "Energy", run_id,
+                       floor(extract(epoch from f.started_at) * 1000)::bigint as from_ms,
+                       ceil(extract(epoch from coalesce(f.ended_at, now())) * 1000)::bigint as to_ms
+                from run_results({runs}, {baseline}, {key}) f order by nth
+                """
+            ),
+            colored_by(f"run_titles({runs})"),
+        ],
+        transformations=[colored("Run")],
+        overrides=[
+            parts.NO_PLACEHOLDER,
+            for_name(
+                "Run",
+                links=[parts.run_link("Open the run")],
+                custom__width=190,
+                custom__cellOptions={"type": "color-text"},
+            ),
+            for_name("Status", mappings=parts.STATUS, custom__cellOptions={"type": "color-text"}, custom__width=80),
+            for_name("n", custom__width=35, description="Finished attempts in the means."),
+            for_name("Duration", unit="dthms", custom__width=85),
+            change("Δ time", description=CHANGE),
+            for_name("GPU energy", unit="joule", custom__width=100),
+            change("Δ energy", description=CHANGE),
+            for_name("Last value", displayName=name, custom__width=110),
+            change("Δ last", more_is_better=None, description=CHANGE),
+            *for_names("SM active", "GPU utilization", unit="percentunit", decimals=0, custom__width=90),
+            for_name("GPU use", custom__width=85),
+            for_name("CPU", unit="suffix: cores", decimals=2, custom__width=100),
+            for_name("Energy", custom__width=95),
+            *hidden("run_id", "from_ms", "to_ms"),
+        ],
+        **more,
+    )

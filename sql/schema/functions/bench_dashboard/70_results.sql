@@ -1,0 +1,320 @@
+-- Results of runs and workloads: means over repetitions, changes against a baseline with their intervals, and a verdict.
+
+-- Return the 97.5th percentile of Student's t: half the width of a 95 % interval in standard errors. Between the degrees of
+-- freedom of the table its logarithm is interpolated over their reciprocal, within 3 % of the exact value.
+create or replace function bench_internal.t_value(p_freedom float8) returns float8 language sql immutable as $$
+    with knots as (
+        select nth, freedom, ln(t) as t
+        from rows from (unnest(array[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30, 60, 1e9]::float8[]),
+                        unnest(array[12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.179, 2.131, 2.086,
+                                     2.042, 2.000, 1.960]::float8[])) with ordinality as x (freedom, t, nth)
+    )
+    select exp(a.t + (b.t - a.t) * (1 / greatest(p_freedom, 1) - 1 / a.freedom) / (1 / b.freedom - 1 / a.freedom))
+    from knots a join knots b on b.nth = a.nth + 1
+    where greatest(p_freedom, 1) >= a.freedom and greatest(p_freedom, 1) < b.freedom
+$$;
+
+-- Return the relative change of the mean of repetitions against that of a baseline, 0.1 for 10 % more, with its 95 % interval
+-- from two repetitions on: that of `hypergauge.insight.sharing.ratio`. Null where a mean is not positive.
+create or replace function bench_internal.change(p_mine float8[], p_base float8[], out value float8, out low float8, out high float8)
+language sql immutable as $$
+    with mine as (select avg(x) as mean, var_samp(x) / nullif(avg(x), 0) ^ 2 as variance, count(x) as n from unnest(p_mine) x),
+         base as (select avg(x) as mean, var_samp(x) / nullif(avg(x), 0) ^ 2 as variance, count(x) as n from unnest(p_base) x),
+    spread as (
+        select m.mean / b.mean as ratio, m.variance / m.n + b.variance / b.n as welch,
+               (m.variance / m.n) ^ 2 / nullif(m.n - 1, 0) + (b.variance / b.n) ^ 2 / nullif(b.n - 1, 0) as of_parts,
+               (m.variance * (m.n - 1) + b.variance * (b.n - 1)) / nullif(m.n + b.n - 2, 0) * (1.0 / m.n + 1.0 / b.n) as student,
+               m.n + b.n - 2 as freedom
+        from mine m cross join base b where m.mean > 0 and b.mean > 0
+    ), interval as (
+        select ratio, case when welch = 0 then 1
+                           else exp(greatest(t_value(welch ^ 2 / nullif(of_parts, 0)) * sqrt(welch), t_value(freedom) * sqrt(student)))
+                      end as width
+        from spread
+    )
+    select ratio - 1, ratio / width - 1, ratio * width - 1 from interval
+$$;
+
+-- Return a share as a change with its sign: -17%, +4.5%.
+create or replace function bench_internal.signed_percent(p_share float8) returns text language sql immutable as $$
+    select case when x < 0 then '-' when x > 0 then '+' else '' end || abs(x) || '%'
+    from (select round((100 * p_share)::numeric, case when abs(p_share) < 0.0995 then 1 else 0 end) as x) rounded
+$$;
+
+-- Return a change as text, with its interval; ≈ where the interval holds 0, so that the change may be noise.
+create or replace function bench_internal.change_text(p_mine float8[], p_base float8[]) returns text language sql immutable as $$
+    select concat(case when low <= 0 and high >= 0 then '≈ ' end, signed_percent(value),
+                  ' (' || trim('%' from signed_percent(low)) || ' to ' || trim('%' from signed_percent(high)) || ')')
+    from change(p_mine, p_base) where value is not null
+$$;
+
+-- Return a duration as text: 4.2 s, 3:07, 2:03:07.
+create or replace function bench_internal.duration_text(p_seconds float8) returns text language sql immutable as $$
+    select case when p_seconds < 60 then round(p_seconds::numeric, 1) || ' s'
+                when p_seconds < 3600 then to_char(make_interval(secs => round(p_seconds)), 'FMMI:SS')
+                else floor(p_seconds / 3600) || to_char(make_interval(secs => round(p_seconds)), ':MI:SS') end
+$$;
+
+-- Return an energy in joules as text: 530 J, 12.5 kJ.
+create or replace function bench_internal.energy_text(p_joules float8) returns text language sql immutable as $$
+    select case when p_joules < 10000 then round(p_joules) || ' J' else round(p_joules::numeric / 1000, 1) || ' kJ' end
+$$;
+
+-- Return 1 where more of a software metric is better, -1 where less is, null where its name does not tell.
+create or replace function bench_internal.better_direction(p_key text) returns integer language sql immutable as $$
+    select case when p_key ~* 'loss|(^|[^a-z])(error|rmse|mse|mae|perplexity|ppl)($|[^a-z])' then -1
+                when p_key ~* '(^|[^a-z])(acc(uracy)?|f1|auc|bleu|score|r2|precision|recall)($|[^a-z])' then 1 end
+$$;
+
+-- Return the software metrics of runs by relevance: loss and accuracy first, those of MLflow's autologging and of the system last.
+create or replace function bench_dashboard.result_keys(p_runs text[]) returns table (key text) language sql stable as $$
+    select key from software_keys(p_runs)
+    order by key ~ '^(training_|system/)',
+             case when key ~* 'loss' then 0 when better_direction(key) is not null then 1 else 2 end, key
+$$;
+
+-- Return the last value of a software metric in runs: one index lookup per run.
+create or replace function bench_internal.last_values(p_runs text[], p_key text) returns table (run_id text, value float8)
+language sql stable as $$
+    select run_id, l.value
+    from (select distinct run_id from unnest(p_runs) as r (run_id)) r cross join lateral (
+        select value from software_metrics s where s.run_id = r.run_id and s.key = p_key and s.value is not null
+        order by step desc, time desc limit 1) l
+$$;
+
+-- Return the results of rows: the means over the finished attempts among these runs, with changes against the row of the run
+-- `p_baseline`; over all attempts and without changes where none has finished.
+--
+-- `n` counts the finished attempts, `failed` those that ended early. Energy is that above idle, or that of whole GPUs with idle, which
+-- are not comparable: `energy_of` tells which. `shared` tells that GPU values may be those of other runs too. `last` is the last
+-- value of the software metric `p_key`.
+create or replace function bench_dashboard.run_results(p_runs text[], p_baseline text default null, p_key text default null)
+returns table (nth bigint, run_id text, title text, color text, stroke text, status text, started_at timestamptz,
+               ended_at timestamptz, n bigint, failed bigint, seconds float8, seconds_change text, sm_active float8, utilization float8, cpu float8, energy float8, energy_of text,
+               energy_change text, last float8, last_change text, shared boolean) language sql stable as $$
+    with asked as materialized (
+        select r.run_id, r.workload_id, r.position, r.attempt, r.status, ended_early(r.status) as early,
+               extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8 as seconds,
+               r.status = 'finished'
+               or not bool_or(r.status = 'finished') over (partition by r.workload_id, r.position) as counts
+        from runs r where r.run_id = any(p_runs) and r.started_at is not null
+    ), measured as materialized (
+        select run_id, max(mean) filter (where quantity = 'gpu_sm_active') as sm_active,
+               max(mean) filter (where quantity = 'gpu_utilization') as utilization,
+               max(mean) filter (where quantity = 'cpu_usage' and scope = 'process') as cpu,
+               max(total) filter (where quantity = 'gpu_energy_attributed') as share,
+               max(total) filter (where quantity = 'gpu_power' and scope = 'instance') as whole
+        from run_values(p_runs, '{gpu_sm_active,gpu_utilization,cpu_usage,gpu_energy_attributed,gpu_power}') group by run_id
+    ), rows as (
+        select workload_id, position, (array_agg(a.run_id order by attempt desc))[1] as run_id,
+               (array_agg(a.status order by attempt desc))[1] as status, count(*) filter (where a.status = 'finished') as n,
+               count(*) filter (where early) as failed, array_agg(seconds) filter (where counts) as seconds,
+               avg(sm_active) filter (where counts) as sm_active, avg(utilization) filter (where counts) as utilization,
+               avg(cpu) filter (where counts) as cpu, array_agg(l.value) filter (where counts) as last,
+               array_agg(share) filter (where counts) as shares, array_agg(whole) filter (where counts) as wholes,
+               bool_and(share is not null) filter (where counts) as attributed,
+               bool_and(whole is not null) filter (where counts) as alone
+        from asked a left join measured using (run_id) left join last_values(p_runs, p_key) l using (run_id)
+        group by workload_id, position
+    ), known as (
+        select *, case when attributed then shares when alone then wholes end as energy,
+               case when attributed then 'above idle' when alone then 'whole GPUs' end as energy_of
+        from rows
+    ), base as (
+        select k.* from known k join runs b on (b.workload_id, b.position) = (k.workload_id, k.position)
+        where b.run_id = p_baseline and k.n > 0
+    )
+    select t.nth, k.run_id, t.title, t.color, t.stroke, k.status, r.started_at, r.ended_at, k.n, k.failed,
+           (select avg(x) from unnest(k.seconds) x), case when other then change_text(k.seconds, b.seconds) end,
+           k.sm_active, k.utilization, k.cpu, (select avg(x) from unnest(k.energy) x), k.energy_of,
+           case when other and k.energy_of = b.energy_of then change_text(k.energy, b.energy) end,
+           (select avg(x) from unnest(k.last) x), case when other then change_text(k.last, b.last) end, coalesce(f.shared, false)
+    from known k join runs r using (run_id) join workloads w on w.workload_id = r.workload_id
+    join run_titles(p_runs) t on t.run = run_label(w, r)
+    left join run_flags f on f.run_id = k.run_id left join base b on true
+    cross join lateral (select k.n > 0 and k.run_id <> b.run_id as other) o
+    order by t.nth
+$$;
+
+-- Return the best of some results in a line with the worst: `20/2/1 bert-base: 7:30 (worst 17:06)`. Those without a value are left
+-- out. `p_direction` is 1 where more is better.
+create or replace function bench_internal.best_of(p_titles text[], p_values float8[], p_texts text[], p_direction integer)
+returns text language sql immutable as $$
+    select format('%s: %s', (array_agg(title order by p_direction * value desc, nth))[1],
+                  (array_agg(words order by p_direction * value desc, nth))[1])
+           || case when count(*) > 1 and min(value) < max(value)
+                   then format(' (worst %s)', (array_agg(words order by p_direction * value, nth))[1]) else '' end
+    from rows from (unnest(p_titles), unnest(p_values), unnest(p_texts)) with ordinality as x (title, value, words, nth)
+    where value is not null and p_direction is not null having count(*) > 0
+$$;
+
+-- Return the runs that ended early: `none of 8`, `2 of 8: 21/1/1 tokenize (failed), 20/3/2 bert-base (timeout)`.
+create or replace function bench_internal.early_ends(p_runs text[]) returns text language sql stable as $$
+    select case when count(*) filter (where early) = 0 then 'none of ' || count(*)
+                else format('%s of %s: %s', count(*) filter (where early), count(*),
+                            some_of(array_agg(format('%s (%s)', title, status) order by nth) filter (where early))) end
+    from (select r.status, ended_early(r.status) as early, t.title, t.nth
+          from runs r join workloads w using (workload_id) join run_titles(p_runs) t on t.run = run_label(w, r)
+          where r.run_id = any(p_runs)) x
+    having count(*) > 0
+$$;
+
+-- Return the verdict on runs in one row of short answers: the fastest, the one with least energy, the one with the best last value
+-- of `p_key`, and those that ended early. Only finished runs are candidates, and energies are compared where all are of one kind.
+create or replace function bench_dashboard.run_verdict(p_runs text[], p_key text default null)
+returns table (fastest text, leanest text, best text, failed text) language sql stable as $$
+    with finished as (
+        select * from run_results(p_runs, null, p_key) where n > 0
+    )
+    select best_of(array_agg(title order by nth), array_agg(seconds order by nth), array_agg(duration_text(seconds) order by nth), -1),
+           case when count(distinct energy_of) = 1 then
+               best_of(array_agg(title order by nth), array_agg(energy order by nth), array_agg(energy_text(energy) order by nth), -1)
+           end,
+           best_of(array_agg(title order by nth), array_agg(last order by nth),
+                   array_agg(to_char(last, '9.999EEEE')::float8::text order by nth), better_direction(p_key)),
+           early_ends(p_runs)
+    from finished
+$$;
+
+-- Return how far to trust a comparison with these notices: `Comparable`, or `With care: ` and the first codes of warnings.
+create or replace function bench_dashboard.trust_text(p_codes text[], p_severities text[]) returns text language sql immutable as $$
+    select case when count(*) = 0 then 'Comparable'
+                else 'With care: ' || string_agg(replace(code, '_', ' '), ', ' order by nth) filter (where nth <= 2)
+                     || case when count(*) > 2 then format(' and %s more', count(*) - 2) else '' end end
+    from (select code, row_number() over (order by min(nth)) as nth
+          from rows from (unnest(p_codes), unnest(p_severities)) with ordinality as x (code, severity, nth)
+          where severity = 'warning' group by code) warnings
+$$;
+
+-- Return the results of workloads: the means over the passes in which every row finished, or the latest attempts where there is no
+-- such pass. The first have changes against the workload `p_baseline`.
+--
+-- `n` counts these passes, `failed` the latest attempts that ended early. The duration is null where the latest attempts ran in
+-- several passes. The throughput is a software metric's means, added up over the runs of a pass, or finished runs per hour. Energy is
+-- that above idle where each run has one, else that of whole GPUs, idle included, where each run had its own.
+create or replace function bench_dashboard.workload_results(p_workloads integer[], p_throughput text, p_baseline text default null)
+returns table (workload_id integer, experiment_id integer, title text, color text, stroke text, runs bigint, failed bigint,
+               n bigint, seconds float8, seconds_change text, throughput float8, throughput_change text, energy float8,
+               energy_of text, energy_change text, per_run float8, per_run_change text) language sql stable as $$
+    with attempts as materialized (
+        select r.workload_id, r.run_id, r.status, r.started_at, coalesce(r.ended_at, now()) as until,
+               row_number() over (partition by r.workload_id, r.position order by r.attempt desc) = 1 as latest
+        from runs r where r.workload_id = any(p_workloads) and r.started_at is not null
+    ), passed as (
+        select a.*, p.pass,
+               count(*) filter (where a.status = 'finished') over one = count(*) over one
+               and count(*) over one = count(*) filter (where latest) over (partition by a.workload_id) as complete
+        from attempts a join passes(array(select run_id from attempts)) p using (run_id)
+        window one as (partition by a.workload_id, p.pass)
+    ), counted as (
+        select *, bool_or(complete) over (partition by workload_id) as repeated from passed
+    ), chosen as materialized (
+        select workload_id, run_id, status, started_at, until, pass, case when complete then pass end as repetition, complete
+        from counted where complete or not repeated and latest
+    ), logged as (
+        select run_id, avg(value) as throughput from software_metrics
+        where run_id = any(array(select run_id from chosen)) and key = p_throughput group by run_id
+    ), repetitions as (
+        select c.workload_id, c.repetition, bool_or(complete) as complete, count(*) as runs,
+               case when min(c.pass) = max(c.pass) then extract(epoch from max(until) - min(started_at))::float8 end as seconds,
+               count(*) filter (where status = 'finished') as finished, sum(l.throughput) as throughput,
+               case when count(j.share) = count(*) then sum(j.share) end as share,
+               case when count(j.whole) = count(*) then sum(j.whole) end as gpus
+        from chosen c left join run_joules(array(select run_id from chosen)) j using (run_id) left join logged l using (run_id)
+        group by c.workload_id, c.repetition
+    ), together as (
+        select workload_id, count(*) filter (where complete) as n, max(runs) as runs, array_agg(seconds) as seconds,
+               array_agg(case when p_throughput = 'runs per hour' then finished / nullif(seconds, 0) * 3600 else throughput end)
+                   as throughput,
+               case when bool_and(share is not null) then array_agg(share) when bool_and(gpus is not null) then array_agg(gpus) end
+                   as energy,
+               case when bool_and(share is not null) then 'above idle' when bool_and(gpus is not null) then 'whole GPUs' end
+                   as energy_of,
+               case when bool_and(share is not null) then array_agg(share / runs)
+                    when bool_and(gpus is not null) then array_agg(gpus / runs) end as per_run
+        from repetitions group by workload_id
+    ), base as (
+        select * from together where workload_id::text = p_baseline and n > 0
+    )
+    select x.workload_id, w.experiment_id, t.title, t.color, t.stroke, x.runs,
+           (select count(*) from attempts a where a.workload_id = x.workload_id and a.latest and ended_early(a.status)), x.n,
+           (select avg(v) from unnest(x.seconds) v), case when other then change_text(x.seconds, b.seconds) end,
+           (select avg(v) from unnest(x.throughput) v), case when other then change_text(x.throughput, b.throughput) end,
+           (select avg(v) from unnest(x.energy) v), x.energy_of,
+           case when other and x.energy_of = b.energy_of then change_text(x.energy, b.energy) end,
+           (select avg(v) from unnest(x.per_run) v),
+           case when other and x.energy_of = b.energy_of then change_text(x.per_run, b.per_run) end
+    from together x join workload_titles(p_workloads) t using (workload_id) join workloads w using (workload_id)
+    left join base b on true cross join lateral (select x.n > 0 and x.workload_id <> b.workload_id as other) o
+    order by t.nth
+$$;
+
+-- Return the verdict on workloads in one row of short answers: the shortest, the one with least energy per run, the one with the
+-- greatest throughput, and the runs that ended early.
+create or replace function bench_dashboard.workload_verdict(p_workloads integer[], p_throughput text)
+returns table (fastest text, leanest text, best text, failed text) language sql stable as $$
+    with finished as (
+        select *, row_number() over () as nth from workload_results(p_workloads, p_throughput) where n > 0
+    )
+    select best_of(array_agg(title order by nth), array_agg(seconds order by nth), array_agg(duration_text(seconds) order by nth), -1),
+           case when count(distinct energy_of) = 1 then
+               best_of(array_agg(title order by nth), array_agg(per_run order by nth), array_agg(energy_text(per_run) order by nth), -1)
+           end,
+           best_of(array_agg(title order by nth), array_agg(throughput order by nth),
+                   array_agg(to_char(throughput, '9.99EEEE')::float8::text order by nth), 1),
+           early_ends(runs_of(p_workloads))
+    from finished
+$$;
+
+-- Return titles, order and colors of the curves of a metric, as `run_titles`. Of more than `p_many` runs, only those that ended early,
+-- and those with the lowest and the highest mean of a quantity or last value of a software metric keep their color.
+create or replace function bench_dashboard.curve_titles(p_runs text[], p_metrics text[], p_many integer default 12)
+returns table (run text, title text, nth bigint, color text, stroke text) language sql stable as $$
+    with many as (
+        select p_runs as runs where cardinality(p_runs) > p_many
+    ), "values" as (
+        select v.run_id, v.mean as value from many cross join lateral run_values(runs, p_metrics) v
+        union all
+        select l.run_id, l.value from many cross join unnest(p_metrics) as m (key) cross join lateral last_values(runs, key) l
+    ), named as (
+        select run_label(w, r) as run
+        from (select run_id, rank() over (order by value) as low, rank() over (order by value desc) as high from "values") x
+        join runs r using (run_id) join workloads w using (workload_id) where low = 1 or high = 1
+        union
+        select run_label(w, r) from many join runs r on r.run_id = any(runs) join workloads w using (workload_id)
+        where ended_early(r.status)
+    )
+    select t.run, t.title, t.nth,
+           case when not exists (select from many) or t.run in (select run from named) then t.color else 'grey' end, t.stroke
+    from run_titles(p_runs) t
+$$;
+
+-- Return the median and the 10th and 90th percentile of more than `p_many` runs at each point that half of their curves have; no row
+-- for fewer runs.
+create or replace function bench_dashboard.run_band(
+    p_runs text[], p_quantities text[], start timestamptz, stop timestamptz, step_ms double precision, p_max_series integer,
+    p_align text default 'time', p_many integer default 12
+) returns table ("time" timestamptz, low double precision, median double precision, high double precision) language sql stable as $$
+    select c.time, at[1], at[2], at[3]
+    from (select x.time, percentile_cont('{0.1,0.5,0.9}'::float8[]) within group (order by x.value) as at,
+                 2 * count(*) >= max(count(*)) over () as half
+          from run_chart(p_runs, p_quantities, run_band.start, run_band.stop, run_band.step_ms, true, p_max_series, null, false,
+                         p_align) x
+          where cardinality(p_runs) > p_many group by x.time) c
+    where half order by c.time
+$$;
+
+-- Return the numeric values of a parameter of runs, with their results: the duration in seconds, the last value of the software metric
+-- `p_key`, and the energy.
+create or replace function bench_dashboard.parameter_results(p_runs text[], p_parameter text, p_key text)
+returns table (title text, color text, stroke text, x float8, seconds float8, last float8, energy float8) language sql stable as $$
+    select f.title, f.color, f.stroke, (r.params ->> p_parameter)::float8, f.seconds, f.last, f.energy
+    from run_results(p_runs, null, p_key) f join runs r using (run_id)
+    where r.params ->> p_parameter ~ '^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$'
+$$;
+
+-- Return the parameters whose values differ between runs.
+create or replace function bench_dashboard.parameters(p_runs text[]) returns table (parameter text) language sql stable as $$
+    select p.key from runs r cross join lateral jsonb_each_text(r.params) p
+    where r.run_id = any(p_runs) group by p.key having count(distinct p.value) > 1 order by p.key
+$$;

@@ -1,0 +1,231 @@
+"""Results of runs and workloads: means over repetitions, changes with intervals, verdicts, many curves."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from hypergauge.insight.sharing.ratio import ratio
+from hypergauge.sql.ingest.software import SoftwareMetric, store_software_metrics
+from tests.support.world import World
+
+START = time.time() // 60 * 60 - 7200
+GPU = "GPU-1"
+
+
+def rows(world: World, statement: str, *values: Any) -> list[Any]:
+    return world.connection.execute(statement.encode(), values).fetchall()
+
+
+def one(world: World, statement: str, *values: Any) -> Any:
+    [row] = rows(world, statement, *values)
+    return row[0] if len(row) == 1 else row
+
+
+def workloads(world: World) -> list[int]:
+    return [row[0] for row in rows(world, "select workload_id from workloads order by workload")]
+
+
+def fail(world: World, run: str, status: str = "failed") -> None:
+    world.connection.execute("update runs set status = %s where run_id = %s", (status, run))
+
+
+def log(world: World, run: str, key: str, *values: float) -> None:
+    store_software_metrics(
+        world.connection, run, [SoftwareMetric(key, n, START + n, value) for n, value in enumerate(values)]
+    )
+
+
+@pytest.mark.parametrize("freedom", [0.5, 1, 1.5, 2.7, 5, 11, 44, 1000])
+def test_students_t_is_that_of_scipy(world: World, freedom: float) -> None:
+    exact = stats.t.ppf(0.975, max(freedom, 1))
+    assert one(world, "select t_value(%s)", freedom) == pytest.approx(exact, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("mine", "base"),
+    [
+        ([12.0, 13.0], [10.0, 11.0]),
+        ([100.0, 101.0, 99.5, 100.2], [100.5, 99.0]),
+        ([3.0, 3.1, 2.9], [6.0, 6.3, 5.5, 6.1, 6.2]),
+    ],
+)
+def test_a_change_has_the_interval_that_interference_has(world: World, mine: list[float], base: list[float]) -> None:
+    exact = ratio(mine, [base])
+    assert exact.low is not None
+    assert exact.high is not None
+    value, low, high = one(world, "select * from change(%s, %s)", mine, base)
+    assert value == pytest.approx(exact.value - 1)
+    assert (1 + low, 1 + high) == (pytest.approx(exact.low, rel=0.03), pytest.approx(exact.high, rel=0.03))
+
+
+@pytest.mark.parametrize(
+    ("mine", "base", "text"),
+    [
+        ([12.0], [10.0], "+20%"),
+        ([9.55], [10.0], "-4.5%"),
+        ([10.0], [10.0], "0.0%"),
+        ([12.0, 12.0], [10.0, 10.0], "+20% (+20 to +20)"),
+        ([10.0, 10.2, 9.9], [10.0, 10.1, 10.0], "≈ 0.0%"),
+        ([], [10.0], None),
+        ([1.0], [0.0], None),
+    ],
+)
+def test_a_change_says_whether_it_may_be_noise(
+    world: World, mine: list[float], base: list[float], text: str | None
+) -> None:
+    found = one(world, "select (select change_text(%s::float8[], %s::float8[]))", mine, base)
+    assert found == text if text is None else found.startswith(text)
+
+
+RESULTS = "select title, status, n, failed, seconds, seconds_change, last, last_change from run_results(%s, %s, 'loss')"
+
+
+def test_attempts_of_a_row_are_one_result(world: World) -> None:
+    first = [world.run(START + 200 * n, START + 200 * n + 100 + n, attempt=n + 1) for n in range(3)]
+    second = [world.run(START + 200 * n, START + 200 * n + 150 + n, position=2, attempt=n + 1) for n in range(2)]
+    fail(world, first[2])
+    for run, loss in zip([*first, *second], (0.4, 0.6, 9.0, 0.2, 0.2), strict=True):
+        log(world, run, "loss", 2.0, loss)
+    found = rows(world, RESULTS, [*first, *second], first[0])
+    # The failed attempt counts as failed, and not in the means.
+    assert [row[:5] for row in found] == [
+        ("20/1/1 train", "failed", 2, 1, 100.5), ("20/1/2 train", "finished", 2, 0, 150.5),
+    ]  # fmt: skip
+    assert [row[6] for row in found] == [pytest.approx(0.5), pytest.approx(0.2)]
+    assert found[0][5] is None, "the baseline does not differ from itself"
+    assert found[1][5].startswith("+50% (+")
+    assert found[1][7].startswith("≈ -60%")
+
+
+def test_energies_of_one_kind_are_compared(world: World) -> None:
+    alone = world.run(START, START + 100, gpu=GPU)
+    shared = world.run(START + 200, START + 300, gpu=GPU, position=2)
+    world.run(START + 200, START + 300, gpu=GPU, position=3)
+    times = [START + n for n in range(1, 301)]
+    world.write(
+        world.gauge("DCGM_FI_DEV_POWER_USAGE", times, [100.0] * 300, {"UUID": GPU}),
+        world.gauge("bench_gpu_attributed_energy_joules_total", times[200:], [30.0] * 100, {"run_id": shared}),
+    )
+    world.connection.execute("select summarise(run_id) from runs")
+    statement = "select energy, energy_of, energy_change, shared from run_results(%s, %s)"
+    assert rows(world, statement, [alone, shared], alone) == [
+        (pytest.approx(10_000, rel=0.02), "whole GPUs", None, False),
+        (pytest.approx(3000, rel=0.02), "above idle", None, True),
+    ]
+    assert one(world, "select leanest from run_verdict(%s)", [alone, shared]) is None
+    assert one(world, "select leanest from run_verdict(%s)", [shared]) == "20/1/2 train: 2970 J"
+
+
+def test_a_verdict_names_the_best_of_the_finished_runs(world: World) -> None:
+    runs = [world.run(START, START + seconds, position=n) for n, seconds in enumerate((100, 80, 10, 200), 1)]
+    fail(world, runs[2])
+    for run, accuracy in zip(runs, (0.9, 0.8, 0.99, 0.95), strict=True):
+        log(world, run, "accuracy", 0.1, accuracy)
+    fastest, leanest, best, failed = one(world, "select * from run_verdict(%s, 'accuracy')", runs)
+    assert fastest == "20/1/2 train: 1:20 (worst 3:20)"
+    assert leanest is None
+    assert best == "20/1/4 train: 0.95 (worst 0.8)"
+    assert failed == "1 of 4: 20/1/3 train (failed)"
+    assert one(world, "select best from run_verdict(%s, 'lr')", runs) is None, "nobody knows which one is better"
+    assert one(world, "select * from run_verdict('{}', 'loss')") == (None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("notices", "text"),
+    [
+        ([], "Comparable"),
+        ([("running", "info")], "Comparable"),
+        ([("wide_scope", "warning"), ("wide_scope", "warning"), ("running", "info")], "With care: wide scope"),
+        ([(f"c{n}", "warning") for n in range(5)], "With care: c0, c1 and 3 more"),
+    ],
+)
+def test_trust_depends_on_warnings(world: World, notices: list[tuple[str, str]], text: str) -> None:
+    codes, severities = [code for code, _ in notices], [severity for _, severity in notices]
+    assert one(world, "select trust_text(%s, %s)", codes, severities) == text
+
+
+WORKLOADS = """
+    select runs, failed, n, seconds, seconds_change, throughput, throughput_change
+    from workload_results(%s, 'runs per hour', %s)
+"""
+
+
+def test_repetitions_of_a_workload_have_a_mean_and_an_interval(world: World) -> None:
+    for attempt in range(3):
+        at = START + 300 * attempt
+        world.run(at, at + 90, attempt=attempt + 1)
+        world.run(at + 5, at + 100 + attempt, position=2, attempt=attempt + 1)
+        world.run(at + 150, at + 200 + attempt, workload=2, attempt=attempt + 1)
+    ids = workloads(world)
+    first, second = rows(world, WORKLOADS, ids, str(ids[0]))
+    assert first == (2, 0, 3, 101, None, pytest.approx(7200 / 101, rel=1e-3), None)
+    assert second[:4] == (1, 0, 3, 51)
+    assert second[4].startswith("-50% (-5")
+    # An attempt that failed leaves two whole repetitions.
+    [run] = [row[0] for row in rows(world, "select run_id from runs where attempt = 2 and position = 2")]
+    fail(world, run)
+    assert one(world, "select n from workload_results(%s, 'runs per hour') limit 1", ids) == 2
+    assert one(world, "select seconds from workload_results(%s, 'runs per hour') limit 1", ids) == 101
+
+
+def test_without_a_whole_repetition_the_latest_attempts_count(world: World) -> None:
+    world.run(START, START + 100)
+    failed = world.run(START, START + 20, position=2)
+    fail(world, failed)
+    ids = workloads(world)
+    assert rows(world, WORKLOADS, ids, str(ids[0])) == [(2, 1, 0, 100, None, 36, None)]
+    world.run(START + 200, START + 290, position=2, attempt=2)
+    [(runs, bad, n, seconds, *_)] = rows(world, WORKLOADS, ids, str(ids[0]))
+    assert (runs, bad, n, seconds) == (2, 0, 0, None), "they did not run at the same time"
+    assert one(world, "select failed from workload_verdict(%s, 'runs per hour')", ids) == "none of 2"
+
+
+def test_many_curves_are_grey_but_for_the_extremes(world: World) -> None:
+    runs = [world.run(START, START + 60, position=n) for n in range(1, 14)]
+    times = [START + n for n in range(1, 61)]
+    world.write(
+        *(
+            world.gauge("bench_process_cpu_seconds_total", times, [float(n)] * 60, {"run_id": run}, listener="process")
+            for n, run in enumerate(runs, 1)
+        )
+    )
+    world.connection.execute("select summarise(run_id) from runs")
+    fail(world, runs[5])
+    colored = "select run from curve_titles(%s, '{cpu_usage}') where color <> 'grey' order by nth"
+    assert rows(world, colored, runs) == [("20/1/1",), ("20/1/6",), ("20/1/13",)]
+    assert len(rows(world, colored, runs[:12])) == 12
+    assert [row[0] for row in rows(world, "select run from curve_titles(%s, '{cpu_usage}') order by nth", runs)] == [
+        f"20/1/{n}" for n in range(1, 14)
+    ], "in the order of numbers"
+    band = """
+        select low, median, high from run_band(%s, '{cpu_usage}', '1970-01-01 00:00:20+00', '1970-01-01 00:00:30+00', 1000, 40)
+    """
+    found = rows(world, band, runs)
+    assert len(found) == 10
+    assert found == [(pytest.approx(2.2), 7, pytest.approx(11.8))] * 10
+    assert rows(world, band, runs[:12]) == []
+
+
+def test_results_by_a_parameter(world: World) -> None:
+    runs = [world.run(START, START + 60 + n, position=n) for n in range(1, 4)]
+    for run, rate in zip(runs, ("0.1", "1e-2", "auto"), strict=True):
+        world.connection.execute(
+            "update runs set params = jsonb_build_object('lr', %s::text, 'seed', '1') where run_id = %s", (rate, run)
+        )
+        log(world, run, "loss", 1.0, float(len(rate)))
+    assert rows(world, "select parameter from parameters(%s)", runs) == [("lr",)]
+    found = rows(world, "select x, seconds, last from parameter_results(%s, 'lr', 'loss')", runs)
+    assert found == [(0.1, 61, 3), (0.01, 62, 4)]
+
+
+def test_the_result_is_the_most_telling_metric(world: World) -> None:
+    run = world.run(START, START + 60)
+    for key in ("lr", "val_accuracy", "training_loss", "system/cpu", "loss"):
+        log(world, run, key, 1.0)
+    assert [row[0] for row in rows(world, "select * from result_keys(%s)", [run])] == [
+        "loss", "val_accuracy", "lr", "training_loss", "system/cpu",
+    ]  # fmt: skip
