@@ -83,7 +83,8 @@ class ProcessExporter:
             _add(families, run_id, self._perf_of(run_id).final())
         self._usage = {run_id: one for run_id, one in self._usage.items() if exits.keeps(run_id, one.seen_at, now)}
         self._perf = {run_id: one for run_id, one in self._perf.items() if run_id in trees or run_id in exits.recent}
-        families.add("bench_process_attributed_by_tree", {}, sum(tree.by_tree for tree in trees.values()))
+        by_tree = sum(tree.by_tree for run_id, tree in trees.items() if exits.exposes(run_id))
+        families.add("bench_process_attributed_by_tree", {}, by_tree)
         return families
 
     def _perf_of(self, run_id: str) -> PerfCounters:
