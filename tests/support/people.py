@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import psycopg
 from psycopg import conninfo, sql
 
+from tests.support.waiting import wait_for
+
 
 @contextlib.contextmanager
 def login(dsn: str, role: str) -> Iterator[str]:
@@ -20,6 +22,9 @@ def login(dsn: str, role: str) -> Iterator[str]:
         yield name
     finally:
         with psycopg.connect(dsn, autocommit=True) as admin:
+            # A closed session drops its temporary objects late, on a busy host.
+            sessions = "select from pg_stat_activity where usename = %s"
+            wait_for(lambda: admin.execute(sessions, (name,)).fetchone() is None, f"the end of {name}'s sessions")
             admin.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
 
 
