@@ -105,7 +105,7 @@ def run_lines(runs: str, metric: str) -> Json:
             join run_titles({runs}) using (run)
             left join (select title, mean from run_values({runs}, {metric})) summary using (title)
             """,
-            "select time, title, value",
+            'select time, title, value as "Value"',  # Grafana adds any other name to that of the row
             f"select $__timeFrom()::timestamptz, '{CHOOSE}', 0, 1",
             "order by line, time",
         )

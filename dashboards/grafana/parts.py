@@ -225,21 +225,23 @@ def run_table(runs: str, *, chosen: Mapping[str, str] | None = None, **more: Any
     return panels.table(
         "Runs",
         f"""
-            select title as "Run", {marks}status as "Status", seconds as "Duration", started_at as "Started",
-                   coverage as "Measured", interval_seconds as "Every",
-                   coalesce(array_to_string(listeners, ', '), '') as "Listeners", overhead as "Overhead",
+            select title as "Run", {marks}status as "Status", coalesce(reason, '') as "Reason", seconds as "Duration",
+                   started_at as "Started", host as "Host", coalesce(d.devices, 'none') as "GPUs",
+                   case when shared then 'shared' else 'exclusive' end as "GPU use",
+                   coalesce(array_to_string(listeners, ', '), '') as "Listeners", interval_seconds as "Every",
+                   coverage as "Measured", overhead as "Overhead",
                    case when throttled then 'throttled' when not throttled then 'no' else '' end as "Throttled",
-                   host as "Host", devices as "GPUs",
-                   case when shared then 'shared' else 'exclusive' end as "GPU use", mlflow_run_id as "MLflow",
-                   params as "Parameters", coalesce(reason, '') as "Reason",
+                   mlflow_run_id as "MLflow", params as "Parameters", coalesce(d.uuids, '') as "GPU UUIDs",
                    run_id, floor(extract(epoch from started_at) * 1000)::bigint as from_ms,
                    ceil(extract(epoch from coalesce(ended_at, now())) * 1000)::bigint as to_ms
             from run_list left join run_listeners({runs}) measured using (run_id)
+                 left join device_labels({runs}) d using (run_id)
             where run_id = any({runs}) order by experiment_id, workload, position, attempt
         """,
         overrides=[
-            for_name("Run", links=[run_link("Open the run")], custom__width=200),
+            for_name("Run", links=[run_link("Open the run")], custom__width=190),
             for_name("Status", mappings=STATUS, custom__cellOptions={"type": "color-text"}, custom__width=90),
+            for_name("Reason", custom__width=150),
             for_name("Duration", unit="dthms", custom__width=90),
             for_name("Started", unit="dateTimeAsIso", custom__width=160),
             for_name("Measured", unit="percentunit", decimals=0, custom__width=90),
@@ -248,7 +250,7 @@ def run_table(runs: str, *, chosen: Mapping[str, str] | None = None, **more: Any
             for_name("Overhead", unit="percentunit", decimals=1, custom__width=90),
             for_name("Throttled", custom__width=90),
             for_name("Host", custom__width=110),
-            for_name("GPUs", custom__width=120),
+            for_name("GPUs", custom__width=170),
             for_name("GPU use", custom__width=100),
             for_name("MLflow", links=[mlflow_link], mappings=OPEN_LINK, custom__width=80),
             NO_PLACEHOLDER,

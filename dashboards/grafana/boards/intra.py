@@ -9,7 +9,6 @@ from hypergauge.dashboards.grafana.model.fields import (
     BY_TIME,
     by_label,
     for_name,
-    for_numbers,
     for_regexp,
     hidden_point,
     partition,
@@ -114,7 +113,6 @@ def _heatmap() -> Json:
     return panels.heatmap(
         "$metric of each run, the highest mean first",
         **made | {"transformations": [*made["transformations"], partition("title"), BY_TIME]},
-        overrides=[for_numbers(displayName="${__field.labels.title}")],
         empty=curves.CHOOSE,
         points=240,
         width=24,
@@ -168,6 +166,7 @@ def _by_parameter(title: str, column: str, unit: str) -> Json:
             f"select '{_NO_NUMBERS}', '0', '0', 0, 0",
         ),
         transformations=[partition("title", "color", "stroke")],
+        options={"legend": {"showLegend": False, "displayMode": "list", "placement": "bottom", "calcs": []}},
         overrides=[
             *by_label()[:-1],
             for_regexp("/^x/", custom__axisLabel="$parameter"),

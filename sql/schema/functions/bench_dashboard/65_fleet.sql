@@ -73,13 +73,25 @@ language sql stable rows 100 as $$
     from measured m left join gpus g using (host) order by m.host
 $$;
 
+-- Return the devices of runs in a line each, by display name and by id; no row for a run without GPUs.
+create or replace function bench_dashboard.device_labels(p_runs text[]) returns table (run_id text, devices text, uuids text)
+language sql stable as $$
+    with placed as materialized (
+        select * from placements where run_id = any(p_runs) and gpu_uuid is not null
+    ), named as materialized (
+        select * from devices where (host, gpu_uuid) in (select host, gpu_uuid from placed)
+    )
+    select p.run_id, string_agg(coalesce(d.device, p.mig_uuid, p.gpu_uuid), ', ' order by d.device),
+           string_agg(coalesce(p.mig_uuid, p.gpu_uuid), ', ' order by d.device)
+    from placed p
+    left join named d on d.host = p.host and d.gpu_uuid = p.gpu_uuid and d.origin = p.origin
+                     and d.gpu_instance_id is not distinct from p.gpu_instance_id
+    group by p.run_id
+$$;
+
 -- Return the devices of a run in one line; null for a run without GPUs.
 create or replace function bench_dashboard.device_label(p_run text) returns text language sql stable as $$
-    select string_agg(coalesce(d.device, p.mig_uuid, p.gpu_uuid), ', ' order by d.device)
-    from placements p
-    left join devices d on d.host = p.host and d.gpu_uuid = p.gpu_uuid and d.origin = p.origin
-                       and d.gpu_instance_id is not distinct from p.gpu_instance_id
-    where p.run_id = p_run and p.gpu_uuid is not null
+    select devices from device_labels(array[p_run])
 $$;
 
 -- Return the running runs with their own use; GPU power is their share above idle.

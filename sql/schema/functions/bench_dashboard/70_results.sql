@@ -217,15 +217,15 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
     ), repetitions as (
         select c.workload_id, c.repetition, bool_or(complete) as complete, count(*) as runs,
                case when min(c.pass) = max(c.pass) then extract(epoch from max(until) - min(started_at))::float8 end as seconds,
-               count(*) filter (where status = 'finished') as finished, sum(l.throughput) as throughput,
+               count(*) filter (where status = 'finished') as finished, bool_or(status = 'running') as running, sum(l.throughput) as throughput,
                case when count(j.share) = count(*) then sum(j.share) end as share,
                case when count(j.whole) = count(*) then sum(j.whole) end as gpus
         from chosen c left join run_joules(array(select run_id from chosen)) j using (run_id) left join logged l using (run_id)
         group by c.workload_id, c.repetition
     ), together as (
         select workload_id, count(*) filter (where complete) as n, max(runs) as runs, array_agg(seconds) as seconds,
-               array_agg(case when p_throughput = 'runs per hour' then finished / nullif(seconds, 0) * 3600 else throughput end)
-                   as throughput,
+               array_agg(case when p_throughput <> 'runs per hour' then throughput
+                              when not running then finished / nullif(seconds, 0) * 3600 end) as throughput,
                case when bool_and(share is not null) then array_agg(share) when bool_and(gpus is not null) then array_agg(gpus) end
                    as energy,
                case when bool_and(share is not null) then 'above idle' when bool_and(gpus is not null) then 'whole GPUs' end
@@ -289,7 +289,7 @@ returns table (run text, title text, nth bigint, color text, stroke text) langua
     from run_titles(p_runs) t
 $$;
 
--- Return the median and the 10th and 90th percentile of more than `p_many` runs at each point that half of their curves have; no row
+-- Return the median and the 10th and 90th percentile of more than `p_many` runs at each point that three quarters of their curves have; no row
 -- for fewer runs.
 create or replace function bench_dashboard.run_band(
     p_runs text[], p_quantities text[], start timestamptz, stop timestamptz, step_ms double precision, p_max_series integer,
@@ -297,11 +297,11 @@ create or replace function bench_dashboard.run_band(
 ) returns table ("time" timestamptz, low double precision, median double precision, high double precision) language sql stable as $$
     select c.time, at[1], at[2], at[3]
     from (select x.time, percentile_cont('{0.1,0.5,0.9}'::float8[]) within group (order by x.value) as at,
-                 2 * count(*) >= max(count(*)) over () as half
+                 4 * count(*) >= 3 * max(count(*)) over () as most
           from run_chart(p_runs, p_quantities, run_band.start, run_band.stop, run_band.step_ms, true, p_max_series, null, false,
                          p_align) x
           where cardinality(p_runs) > p_many group by x.time) c
-    where half order by c.time
+    where most order by c.time
 $$;
 
 -- Return the numeric values of a parameter of runs, with their results: the duration in seconds, the last value of the software metric
