@@ -35,9 +35,9 @@ language sql immutable as $$
     select ((p_nth + 5 * p_experiment) % 12)::text, ((p_nth / 12 + p_number) % 3)::text
 $$;
 
--- Return titles, order and colours of runs on a chart, by the label that `run_chart` returns.
-create or replace function bench_dashboard.run_titles(p_runs text[])
-returns table (run text, title text, nth bigint, color text, stroke text) language sql stable as $$
+-- Return titles, order and colours of runs, by their ids; labels as `run_chart` returns them.
+create or replace function bench_internal.titled_runs(p_runs text[])
+returns table (run_id text, run text, title text, nth bigint, color text, stroke text) language sql stable as $$
     with experiments as (
         select w.experiment_id, row_number() over (order by w.experiment_id) - 1 as number
         from runs r join workloads w using (workload_id)
@@ -48,9 +48,15 @@ returns table (run text, title text, nth bigint, color text, stroke text) langua
                                   order by r.started_at, w.workload, r.position, r.attempt) - 1 as started_as
         from runs r join workloads w using (workload_id) join experiments using (experiment_id)
     )
-    select run_label(w, r), run_title(w, r), nth, s.color, s.stroke
+    select (r).run_id, run_label(w, r), run_title(w, r), nth, s.color, s.stroke
     from numbered cross join lateral chart_style((w).experiment_id, started_as, number) s
     where (r).run_id = any(p_runs) or (r).mlflow_run_id = any(p_runs)
+$$;
+
+-- Return titles, order and colours of runs on a chart, by the label that `run_chart` returns.
+create or replace function bench_dashboard.run_titles(p_runs text[])
+returns table (run text, title text, nth bigint, color text, stroke text) language sql stable as $$
+    select run, title, nth, color, stroke from titled_runs(p_runs)
 $$;
 
 -- Return titles, order and colours of workloads, by the label that `workload_chart` returns. A workload has the marks of its

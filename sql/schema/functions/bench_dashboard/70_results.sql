@@ -129,8 +129,7 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
            k.sm_active, k.utilization, k.cpu, (select avg(x) from unnest(k.energy) x), k.energy_of,
            case when other and k.energy_of = b.energy_of then change_text(k.energy, b.energy) end,
            (select avg(x) from unnest(k.last) x), case when other then change_text(k.last, b.last) end, coalesce(f.shared, false)
-    from known k join runs r using (run_id) join workloads w on w.workload_id = r.workload_id
-    join run_titles(p_runs) t on t.run = run_label(w, r)
+    from known k join runs r using (run_id) join titled_runs(p_runs) t using (run_id)
     left join run_flags f on f.run_id = k.run_id left join base b on true
     cross join lateral (select k.n > 0 and k.run_id <> b.run_id as other) o
     order by t.nth
@@ -153,9 +152,7 @@ create or replace function bench_internal.early_ends(p_runs text[]) returns text
     select case when count(*) filter (where early) = 0 then 'none of ' || count(*)
                 else format('%s of %s: %s', count(*) filter (where early), count(*),
                             some_of(array_agg(format('%s (%s)', title, status) order by nth) filter (where early))) end
-    from (select r.status, ended_early(r.status) as early, t.title, t.nth
-          from runs r join workloads w using (workload_id) join run_titles(p_runs) t on t.run = run_label(w, r)
-          where r.run_id = any(p_runs)) x
+    from (select r.status, ended_early(r.status) as early, t.title, t.nth from runs r join titled_runs(p_runs) t using (run_id)) x
     having count(*) > 0
 $$;
 
@@ -277,16 +274,15 @@ returns table (run text, title text, nth bigint, color text, stroke text) langua
         union all
         select l.run_id, l.value from many cross join unnest(p_metrics) as m (key) cross join lateral last_values(runs, key) l
     ), named as (
-        select run_label(w, r) as run
+        select run_id
         from (select run_id, rank() over (order by value) as low, rank() over (order by value desc) as high from "values") x
-        join runs r using (run_id) join workloads w using (workload_id) where low = 1 or high = 1
+        where low = 1 or high = 1
         union
-        select run_label(w, r) from many join runs r on r.run_id = any(runs) join workloads w using (workload_id)
-        where ended_early(r.status)
+        select r.run_id from many join runs r on r.run_id = any(many.runs) where ended_early(r.status)
     )
     select t.run, t.title, t.nth,
-           case when not exists (select from many) or t.run in (select run from named) then t.color else 'grey' end, t.stroke
-    from run_titles(p_runs) t
+           case when exists (select from many) and t.run_id not in (select run_id from named) then 'grey' else t.color end, t.stroke
+    from titled_runs(p_runs) t
 $$;
 
 -- Return the median and the 10th and 90th percentile of more than `p_many` runs at each point that three quarters of their curves have; no row
