@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +16,11 @@ from hypergauge.core.files.run_folder import write_atomically
 from hypergauge.sql.runs.selection import select_runs
 
 if TYPE_CHECKING:
-    from hypergauge.dashboards.plots.panels import BarLayout
+    from hypergauge.dashboards.plots.panels import Layout
+    from hypergauge.dashboards.plots.rows import BarLayout
     from hypergauge.insight.charts.bars import Bars
     from hypergauge.insight.charts.chart import Chart
+    from hypergauge.insight.charts.scatter import Scatter
 
 __all__ = ["inches", "register"]
 
@@ -39,7 +42,13 @@ def plot(
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file: .svg, .pdf, .png, or .html to zoom into.")],
     by: Annotated[str, typer.Option(help="One line a 'run', or a 'workload': the mean of its runs.")] = "run",
-    kind: Annotated[str, typer.Option(help="'lines' over time, or 'bars': mean, 95th percentile, range.")] = "lines",
+    kind: Annotated[
+        str, typer.Option(help="'lines' over time, 'bars': mean and range, or 'scatter': results against --x.")
+    ] = "lines",
+    facet: Annotated[
+        str | None, typer.Option(metavar="PARAM", help="A panel per value of this parameter of the runs.")
+    ] = None,
+    x: Annotated[str | None, typer.Option("--x", metavar="PARAM", help="Parameter on the axis of a scatter.")] = None,
     align: ChartAxis = "time",
     scope: ChartScopes = None,
     style: Annotated[
@@ -54,32 +63,40 @@ def plot(
     suffix = output.suffix.lower()
     if suffix not in _POINTS:
         raise BadRequest(f"a plot is a file that ends in {', '.join(_POINTS)}; {output.name!r} does not")
-    if kind not in ("lines", "bars"):
-        raise BadRequest(f"--kind is 'lines' or 'bars', not {kind!r}")
-    if kind == "bars" and (suffix == ".html" or align != "time"):
-        raise BadRequest("bars have no axis: --align and .html go with lines")
+    if kind not in ("lines", "bars", "scatter"):
+        raise BadRequest(f"--kind is 'lines', 'bars' or 'scatter', not {kind!r}")
+    if kind != "lines" and (suffix == ".html" or align != "time"):
+        raise BadRequest(f"--kind {kind} has no axis of time: --align and .html go with lines")
+    _check_parameters(kind, by, metrics, facet, x)
     width_and_height = inches(size)
     check_folder(output)
     # With numpy: slow to import.
-    from hypergauge.dashboards.plots.panels import Layout, lay_out, lay_out_bars
+    from hypergauge.dashboards.plots.panels import Layout, lay_out
+    from hypergauge.dashboards.plots.rows import lay_out_bars
     from hypergauge.insight.charts.bars import bars
     from hypergauge.insight.charts.chart import chart
+    from hypergauge.insight.charts.parameters import facets
+    from hypergauge.insight.charts.scatter import scatter
 
-    found: Chart | Bars
-    layout: Layout | BarLayout
+    found: Chart | Bars | Scatter
+    layout: Layout | BarLayout | Scatter
     with reading(measured=selectors) as connection:
-        runs = select_runs(connection, selectors)
+        runs = select_runs(connection, selectors, every_attempt=kind == "scatter")
         if kind == "bars":
             found = bars(connection, runs, metrics, by=by, scopes=scope)
             layout = lay_out_bars(found)
+        elif x is not None:
+            found = layout = scatter(connection, runs, metrics, x, scopes=scope)
         else:
+            panels = None if facet is None else facets(runs, facet)
             found = chart(connection, runs, metrics, by=by, align=align, scopes=scope, points=_POINTS[suffix])
-            layout = lay_out(found)
+            layout = lay_out(found, panels)
     if isinstance(layout, Layout) and suffix == ".html":
         from hypergauge.dashboards.plots.page import page
 
         drawn = page(
-            [layout], title or f"{', '.join(p.axis.name for p in layout.panels)} of {', '.join(selectors)}"
+            [layout],
+            title or f"{', '.join(dict.fromkeys(p.axis.name for p in layout.panels))} of {', '.join(selectors)}",
         ).encode()
     else:
         from hypergauge.dashboards.plots.figure import Looks, draw  # imports matplotlib, a quarter of a second
@@ -91,6 +108,15 @@ def plot(
         return
     console().print(f"Wrote {escape(str(output))}")
     show_notices(found.notices)
+
+
+def _check_parameters(kind: str, by: str, metrics: Sequence[str], facet: str | None, x: str | None) -> None:
+    if (kind == "scatter") != (x is not None):
+        raise BadRequest("--kind scatter and --x PARAM go together")
+    if kind == "scatter" and by != "run":
+        raise BadRequest("a scatter has a dot per run: leave out --by")
+    if facet is not None and (kind != "lines" or len(metrics) != 1):
+        raise BadRequest("--facet goes with lines and one metric")
 
 
 def inches(size: str | None) -> tuple[float, float] | None:

@@ -6,6 +6,9 @@ const REACH = 3.5;
 const HEIGHT = 230;
 // Nobody tells more overlapping ranges apart.
 const MOST_BANDS = 8;
+// Pixels from the pointer to a curve that it points at, and opacity of a curve while other runs used its GPU.
+const NEAR = 24, LIGHTER = 0.4;
+const FONT = "12px system-ui, sans-serif";
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const shade = (color, alpha) => color + Math.round(alpha * 255).toString(16).padStart(2, "0");
@@ -24,7 +27,11 @@ class Chart {
     this.data = JSON.parse(root.querySelector("script").textContent);
     this.shown = this.data.legend.map(() => true);
     this.at = null;
+    this.focused = null;
     this.plots = [];
+    this.rows = [...root.querySelectorAll("tbody tr")];
+    this.values = this.data.panels.map(() => []);
+    this.sorted = null;
     this.tables = this.data.panels.map((panel) => this.table(panel));
     this.wire();
     this.draw();
@@ -39,17 +46,25 @@ class Chart {
       const steps = line.x.slice(1).map((x, at) => x - line.x[at]).sort((a, b) => a - b);
       line.reach = panel.measured ? REACH * (steps[steps.length >> 1] ?? 0) : 0;
     }
-    return uPlot.join(panel.lines.map((line) => [line.x, line.value, line.low, line.high]));
+    const { crowd } = panel, tables = panel.lines.map((line) => [line.x, line.value, line.low, line.high]);
+    if (crowd) tables.push([this.data.xs[crowd.x], crowd.low, crowd.high, crowd.value]);
+    return uPlot.join(tables);
   }
 
   wire() {
     const { root } = this;
-    root.querySelectorAll("input[type=checkbox]").forEach((box, key) => {
-      box.addEventListener("change", () => this.show(key, box.checked));
+    const boxes = [...root.querySelectorAll("input[type=checkbox]")];
+    boxes.forEach((box, key) => box.addEventListener("change", () => this.show(key, box.checked)));
+    this.rows.forEach((row, key) => {
+      for (const name of ["mouseenter", "focusin"]) row.addEventListener(name, () => this.focus(key));
+      for (const name of ["mouseleave", "focusout"]) row.addEventListener(name, () => this.focus(null));
+    });
+    root.querySelectorAll("[data-sort]").forEach((button, column) => {
+      button.addEventListener("click", () => this.sort(column));
     });
     root.querySelector("[data-all]")?.addEventListener("click", () => {
       const on = !this.shown.every(Boolean);
-      root.querySelectorAll("input[type=checkbox]").forEach((box, key) => {
+      boxes.forEach((box, key) => {
         box.checked = on;
         this.show(key, on);
       });
@@ -60,7 +75,7 @@ class Chart {
     }
     root.querySelectorAll(".panel").forEach((panel) => {
       panel.addEventListener("keydown", (event) => this.key(event));
-      panel.addEventListener("blur", () => this.point(null));
+      panel.addEventListener("blur", () => (this.point(null), this.focus(null)));
     });
     let width = 0;
     new ResizeObserver(() => {
@@ -74,64 +89,214 @@ class Chart {
   draw() {
     const range = this.plots.length ? this.range() : this.whole();
     this.plots.forEach((plot) => plot.destroy());
-    const colors = matchMedia("(prefers-color-scheme: dark)").matches && !printing ? "dark" : "light";
-    this.root.querySelectorAll(".swatch").forEach((swatch, key) => {
-      swatch.style.stroke = this.color(key, colors);
-    });
     this.plots = this.data.panels.map((panel, at) => {
       const target = this.root.querySelectorAll(".plot")[at];
-      return new uPlot(this.options(panel, target.clientWidth, colors), this.tables[at], target);
+      return new uPlot(this.options(panel, target.clientWidth), this.tables[at], target);
     });
     this.setRange(...range);
   }
 
-  color(key, theme) {
-    const palette = this.data.palette[theme];
-    return palette[key % palette.length];
-  }
-
   dash(key, width) {
-    const dashes = this.data.palette.dashes;
-    return dashes[Math.floor(key / this.data.palette.light.length) % dashes.length].map((part) => part * width);
+    return this.data.styles[key].dash.map((part) => part * width);
   }
 
-  options(panel, width, theme) {
+  /** Color of a curve, lighter where its run shared the GPU. */
+  stroke(plot, line, color) {
+    if (!line.shared) return color;
+    const { left, width } = plot.bbox, lighter = shade(color, LIGHTER);
+    const gradient = plot.ctx.createLinearGradient(left, 0, left + width, 0);
+    const stop = (x, shown) => {
+      gradient.addColorStop(Math.min(1, Math.max(0, (plot.valToPos(x, "x", true) - left) / width)), shown);
+    };
+    for (const [first, last] of line.shared) {
+      for (const [x, shown] of [[first, color], [first, lighter], [last, lighter], [last, color]]) stop(x, shown);
+    }
+    return gradient;
+  }
+
+  options(panel, width) {
     const ink = css("--ink-soft"), grid = css("--rule");
-    const axis = { stroke: ink, font: "12px system-ui, sans-serif", grid: { stroke: grid, width: 1 },
+    const axis = { stroke: ink, font: FONT, grid: { stroke: grid, width: 1 },
                    ticks: { stroke: grid, width: 1, size: 4 } };
     const series = [{}], bands = [];
+    const { crowd } = panel, points = { show: false };
     for (const line of panel.lines) {
-      const stroke = this.color(line.key, theme), show = this.shown[line.key], points = { show: false };
-      series.push({ stroke, show, width: 1.6, dash: this.dash(line.key, 2), points: { show: line.x.length === 1 } },
+      const { color } = this.data.styles[line.key], show = this.shown[line.key];
+      const plain = crowd && !crowd.named.includes(line.key);
+      series.push({ stroke: plain ? css("--faint") : (plot) => this.stroke(plot, line, color), show, width: plain ? 0.8 : 1.6,
+                    dash: plain ? [] : this.dash(line.key, 2), points: { show: line.x.length === 1 } },
                   { show, points }, { show, points });
       if (panel.lines.length <= MOST_BANDS) {
-        bands.push({ series: [series.length - 1, series.length - 2], fill: shade(stroke, 0.18) });
+        bands.push({ series: [series.length - 1, series.length - 2], fill: shade(color, 0.18) });
       }
     }
+    if (crowd) {
+      series.push({ points }, { points }, { stroke: css("--ink"), width: 2.6, points });
+      bands.push({ series: [series.length - 2, series.length - 3], fill: shade(css("--ink"), 0.15) });
+    }
     return {
-      width: Math.max(width, 120), height: HEIGHT, series, bands, legend: { show: false }, padding: [8, 8, 0, 0],
+      width: Math.max(width, 120), height: HEIGHT, series, bands, legend: { show: false }, padding: [8, crowd ? this.margin(crowd) : 8, 0, 0],
       scales: { x: { time: false, range: (_, low, high) => [low, high] },
-                y: { range: (_, low, high) => uPlot.rangeNum(panel.zero ? Math.min(0, low) : low, high, 0.08, true) } },
+                y: { range: (_, low, high) => {
+                  [low, high] = this.data.facets ? this.extent() : [low, high];
+                  return uPlot.rangeNum(panel.zero ? Math.min(0, low) : low, high, 0.08, true);
+                } } },
       axes: [{ ...axis, size: 26 }, { ...axis, size: 54, values: (_, ticks) => ticks.map(formatted) }],
       cursor: { drag: { x: true, y: false, dist: 4 }, points: { show: false }, y: false,
                 bind: { dblclick: () => () => this.reset() } },
       hooks: {
         setScale: [(plot, scale) => scale === "x" && this.follow(plot)],
         setCursor: [(plot) => this.hover(plot)],
-        draw: [(plot) => this.cross(plot, panel, theme)],
+        draw: [(plot) => this.cross(plot, panel), (plot) => this.names(plot, panel), (plot) => this.emphasize(plot, panel)],
       },
     };
   }
 
+  /** The least and the greatest value of all panels, for those of one metric. */
+  extent() {
+    this.extremes ??= this.data.panels.flatMap(({ lines }) => lines)
+      .flatMap(({ low, high }) => [...low, ...high]).filter((value) => value !== null)
+      .reduce(([least, most], value) => [Math.min(least, value), Math.max(most, value)], [Infinity, -Infinity]);
+    return this.extremes;
+  }
+
+  /** Width of the longest name beside a panel, with the distance to it. */
+  margin(crowd) {
+    const { ctx } = (this.ruler ??= { ctx: document.createElement("canvas").getContext("2d") });
+    ctx.font = FONT;
+    return 22 + Math.max(...crowd.named.map((key) => ctx.measureText(this.data.legend[key]).width));
+  }
+
+  /** Position of the last value of a curve that is in sight, in pixels of the canvas; null if there is none. */
+  end(plot, line) {
+    const { min, max } = plot.scales.x;
+    const at = line.value.findLastIndex((value, index) => value !== null && line.x[index] <= max);
+    if (at < 0 || line.x[at] < min) return null;
+    return [plot.valToPos(line.x[at], "x", true), plot.valToPos(line.value[at], "y", true)];
+  }
+
+  /** Write the names of what stands out of many curves beside the panel, joined to their ends. */
+  names(plot, { crowd, lines }) {
+    if (!crowd) return;
+    const { ctx, bbox } = plot, ratio = uPlot.pxRatio, apart = 14 * ratio;
+    const ends = lines.filter(({ key }) => crowd.named.includes(key) && this.shown[key])
+      .map((line) => [line.key, this.end(plot, line)]).filter(([, end]) => end)
+      .map(([key, [x, y]]) => ({ key, x, y })).sort((a, b) => b.y - a.y);
+    let limit = bbox.top + bbox.height;
+    for (const end of ends) limit = (end.at = Math.min(end.y, limit)) - apart;
+    limit = bbox.top;
+    for (const end of ends.reverse()) limit = (end.at = Math.max(end.at, limit)) + apart;
+    ctx.save();
+    ctx.font = FONT.replace("12px", `${12 * ratio}px`);
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    ctx.lineWidth = ratio;
+    ctx.fillStyle = css("--ink");
+    for (const { key, x, y, at } of ends) {
+      const left = bbox.left + bbox.width + 12 * ratio;
+      ctx.strokeStyle = this.data.styles[key].color;
+      ctx.beginPath();
+      ctx.moveTo(x, y);
+      ctx.lineTo(left - 3 * ratio, at);
+      ctx.stroke();
+      ctx.fillText(this.data.legend[key], left, at);
+    }
+    ctx.restore();
+  }
+
+  /** Draw the curve that the user points at above all others, with its name. */
+  emphasize(plot, panel) {
+    const line = panel.lines.find(({ key }) => key === this.focused && this.shown[key]);
+    if (!line) return;
+    const { ctx, bbox } = plot, ratio = uPlot.pxRatio, { color } = this.data.styles[line.key];
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.lineJoin = "round";
+    const path = new Path2D();
+    let down = false;
+    line.value.forEach((value, index) => {
+      if (value === null) down = false;
+      else {
+        path[down ? "lineTo" : "moveTo"](plot.valToPos(line.x[index], "x", true), plot.valToPos(value, "y", true));
+        down = true;
+      }
+    });
+    for (const [style, width] of [[css("--ground"), 5], [color, 2.6]]) {
+      ctx.strokeStyle = style;
+      ctx.lineWidth = width * ratio;
+      ctx.setLineDash(width > 3 ? [] : this.dash(line.key, 2.6).map((part) => part * ratio));
+      ctx.stroke(path);
+    }
+    const index = this.at === null ? -1 : nearest(line, this.at);
+    const point = index < 0 ? this.end(plot, line)
+      : [plot.valToPos(line.x[index], "x", true), plot.valToPos(line.value[index], "y", true)];
+    if (point) this.label(plot, this.data.legend[line.key], ...point);
+    ctx.restore();
+  }
+
+  /** Write a name above a point, on the ground's color. */
+  label(plot, name, x, y) {
+    const { ctx, bbox } = plot, ratio = uPlot.pxRatio;
+    ctx.setLineDash([]);
+    ctx.font = FONT.replace("12px", `600 ${12 * ratio}px`);
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    const width = ctx.measureText(name).width;
+    const left = Math.max(bbox.left, Math.min(x - width / 2, bbox.left + bbox.width - width - 6 * ratio));
+    const above = y - 14 * ratio < bbox.top + 8 * ratio ? y + 14 * ratio : y - 14 * ratio;
+    ctx.fillStyle = shade(css("--ground"), 0.85);
+    ctx.fillRect(left - 4 * ratio, above - 8 * ratio, width + 8 * ratio, 16 * ratio);
+    ctx.fillStyle = css("--ink");
+    ctx.fillText(name, left, above);
+  }
+
+  /** Emphasize a curve in all panels and its row, or none. */
+  focus(key) {
+    if (key === this.focused) return;
+    this.focused = key;
+    this.rows.forEach((row, at) => row.classList.toggle("focused", at === key));
+    this.plots.forEach((plot) => plot.redraw(false, false));
+  }
+
+  /** Sort the legend by the values of a column: descending, ascending, in the order of the runs. */
+  sort(column) {
+    const { sorted } = this;
+    if (sorted?.column !== column) this.sorted = { column, sign: -1 };
+    else this.sorted = sorted.sign < 0 ? { column, sign: 1 } : null;
+    this.order();
+  }
+
+  order() {
+    const { sorted, rows } = this, body = this.root.querySelector("tbody");
+    const keys = [...rows.keys()];
+    if (sorted) {
+      const known = (key) => this.values[sorted.column][key] ?? NaN;
+      keys.sort((a, b) => {
+        const [one, other] = [known(a), known(b)];
+        if (Number.isNaN(one) || Number.isNaN(other)) return Number.isNaN(one) - Number.isNaN(other) || a - b;
+        return sorted.sign * (one - other) || a - b;
+      });
+    }
+    this.root.querySelectorAll("thead th + th").forEach((head, column) => {
+      const sign = sorted?.column === column ? sorted.sign : 0;
+      if (sign) head.setAttribute("aria-sort", sign < 0 ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    });
+    if (keys.some((key, at) => body.rows[at] !== rows[key])) body.append(...keys.map((key) => rows[key]));
+  }
+
   /** Mark the ends of curves whose runs ended early. */
-  cross(plot, panel, theme) {
+  cross(plot, panel) {
     const { ctx, bbox } = plot, arm = 4 * devicePixelRatio;
     ctx.lineWidth = 1.6 * devicePixelRatio;
     for (const line of panel.lines.filter(({ key, ended_early }) => ended_early && this.shown[key])) {
       const end = line.value.findLastIndex((value) => value !== null);
       const x = plot.valToPos(line.x[end], "x", true), y = plot.valToPos(line.value[end], "y", true);
       if (x > bbox.left + bbox.width) continue;
-      ctx.strokeStyle = this.color(line.key, theme);
+      const plain = panel.crowd && !panel.crowd.named.includes(line.key);
+      ctx.strokeStyle = plain ? css("--faint") : this.data.styles[line.key].color;
       ctx.beginPath();
       for (const side of [-1, 1]) {
         ctx.moveTo(x - arm, y - side * arm);
@@ -179,7 +344,7 @@ class Chart {
 
   show(key, on) {
     this.shown[key] = on;
-    this.root.querySelectorAll("tbody tr")[key].classList.toggle("off", !on);
+    this.rows[key].classList.toggle("off", !on);
     this.plots.forEach((plot, at) => {
       this.data.panels[at].lines.forEach((line, index) => {
         if (line.key !== key) return;
@@ -197,8 +362,21 @@ class Chart {
 
   hover(plot) {
     if (!this.plots.includes(plot) || this.pointing) return;
-    const { left, idx } = plot.cursor;
-    this.point(left >= 0 && idx !== null ? plot.data[0][idx] : null);
+    const { left, top, idx } = plot.cursor, inside = left >= 0 && idx !== null;
+    this.point(inside ? plot.data[0][idx] : null);
+    if (inside) this.focus(this.nearest(plot, plot.data[0][idx], top));
+    else if (this.plots.every(({ cursor }) => cursor.left < 0)) this.focus(null);
+  }
+
+  /** Key of the curve that is nearest to a height in pixels; null if none is near. */
+  nearest(plot, x, top) {
+    let [found, least] = [null, NEAR];
+    for (const line of this.data.panels[this.plots.indexOf(plot)].lines) {
+      const index = this.shown[line.key] ? nearest(line, x) : -1;
+      const distance = index < 0 ? Infinity : Math.abs(plot.valToPos(line.value[index], "y") - top);
+      if (distance < least) [found, least] = [line.key, distance];
+    }
+    return found;
   }
 
   /** Points at a position on the axis in all panels, or at none. */
@@ -215,7 +393,8 @@ class Chart {
   key(event) {
     const moves = { ArrowLeft: -1, ArrowRight: 1 };
     const actions = { "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2),
-                      "0": () => this.reset(), Escape: () => (this.point(null), this.reset()) };
+                      "0": () => this.reset(), Escape: () => (this.point(null), this.focus(null), this.reset()),
+                      ArrowUp: () => this.step(-1), ArrowDown: () => this.step(1) };
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key in moves) {
       const [min, max] = this.range(), step = ((max - min) / 100) * moves[event.key] * (event.shiftKey ? 10 : 1);
@@ -225,26 +404,37 @@ class Chart {
     event.preventDefault();
   }
 
+  /** Emphasize the next curve of the legend that is shown. */
+  step(by) {
+    const shown = this.rows.map((_, key) => key).filter((key) => this.shown[key]);
+    const at = shown.indexOf(this.focused);
+    this.focus(shown[at < 0 ? (by > 0 ? 0 : shown.length - 1) : (at + by + shown.length) % shown.length] ?? null);
+  }
+
   /** Writes into the legend what the curves have where the cursor is, or over all that is visible. */
   fill() {
     const { root, data, at } = this;
     const where = root.querySelector(".where");
     where.textContent = at === null ? "" : `at ${formatted(at)} ${data.x.unit}`.trim();
-    const rows = [...root.querySelectorAll("tbody tr")];
+    const { rows } = this;
     data.panels.forEach((panel, column) => {
       root.querySelectorAll("thead .what")[column].textContent = at !== null ? "" : panel.measured ? "mean" : "last";
       rows.forEach((row) => (row.cells[column + 1].textContent = ""));
+      if (at === null) this.values[column] = [];
       for (const line of panel.lines) {
-        rows[line.key].cells[column + 1].textContent = at === null ? this.visible(panel, line) : near(line, at);
+        const value = at === null ? this.visible(panel, line) : null;
+        if (value !== null) this.values[column][line.key] = value;
+        rows[line.key].cells[column + 1].textContent = at === null ? formatted(value) : near(line, at);
       }
     });
+    if (at === null) this.order();
   }
 
   visible(panel, line) {
     const [min, max] = this.range();
     const seen = [...line.x.keys()].filter((at) => line.value[at] !== null && line.x[at] >= min && line.x[at] <= max);
-    if (!seen.length) return "";
-    return formatted(panel.measured ? mean(line, seen) : line.value[seen[seen.length - 1]]);
+    if (!seen.length) return null;
+    return panel.measured ? mean(line, seen) : line.value[seen[seen.length - 1]];
   }
 }
 
@@ -259,18 +449,23 @@ function mean({ x, value, reach }, points) {
 
 /** The value of a curve nearest to a position on the axis, with its range if any; empty beyond the curve. */
 function near(line, at) {
-  const { x, value, low, high, reach } = line, last = x.length - 1;
-  if (at < x[0] - reach || at > x[last] + reach) return "";
-  let next = x.findIndex((one) => one >= at);
-  if (next < 0) next = last;
-  const index = next > 0 && at - x[next - 1] < x[next] - at ? next - 1 : next;
-  if (value[index] === null) return "";
+  const { value, low, high } = line, index = nearest(line, at);
+  if (index < 0) return "";
   const [least, most] = [formatted(low[index]), formatted(high[index])];
   return formatted(value[index]) + (least === most ? "" : ` (${least} – ${most})`);
 }
 
-let printing = false;
+/** The index of a curve's point nearest to a position on the axis; -1 beyond the curve or where it has no value. */
+function nearest({ x, value, reach }, at) {
+  const last = x.length - 1;
+  if (at < x[0] - reach || at > x[last] + reach) return -1;
+  let next = x.findIndex((one) => one >= at);
+  if (next < 0) next = last;
+  const index = next > 0 && at - x[next - 1] < x[next] - at ? next - 1 : next;
+  return value[index] === null ? -1 : index;
+}
+
 const charts = [...document.querySelectorAll("figure.chart")].map((root) => new Chart(root));
 const again = () => charts.forEach((chart) => chart.draw());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-matchMedia("print").addEventListener("change", (query) => { printing = query.matches; again(); });
+matchMedia("print").addEventListener("change", again);

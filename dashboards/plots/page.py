@@ -12,8 +12,8 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from hypergauge.dashboards import palette
-from hypergauge.dashboards.plots.panels import Layout, Line
+from hypergauge.dashboards.palette import COLORS, STROKES
+from hypergauge.dashboards.plots.panels import Entry, Layout, Line, Panel
 from hypergauge.insight.charts.chart import Floats
 
 __all__ = ["chart_data", "environment", "page"]
@@ -43,31 +43,41 @@ def environment() -> Environment:
         for file in (_HERE / "assets").iterdir()
         if file.suffix in (".js", ".css")
     }
-    made.globals["dashes"] = _dashes
+    made.globals["swatch"] = _swatch
     return made
 
 
 def chart_data(layout: Layout) -> Markup:
     """Return a chart as JSON for a script of a page, safe for any name."""
     axes: dict[tuple[Number, ...], int] = {}
-    panels = [
-        {
-            "zero": panel.from_zero,
-            "measured": bool(panel.axis.unit),
-            "lines": [_line(line, axes) for line in panel.lines],
-        }
-        for panel in layout.panels
-    ]
+    panels = [_panel(panel, axes) for panel in layout.panels]
     content = {
         "x": {"unit": layout.x.unit or layout.x.name, "begins": layout.begins},
-        "legend": layout.legend,
+        "legend": [entry.name for entry in layout.legend],
+        "styles": [{"color": _color(entry), "dash": _dash(entry)} for entry in layout.legend],
+        "facets": layout.facets,
         "xs": list(axes),
         "panels": panels,
-        "palette": {"light": palette.LIGHT, "dark": palette.ON_DARK, "dashes": palette.DASHES},
     }
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     # `</script>` would end the script, and `<!--` would change what ends it.
     return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - no markup is left in it
+
+
+def _panel(panel: Panel, axes: dict[tuple[Number, ...], int]) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "zero": panel.from_zero,
+        "measured": bool(panel.axis.unit),
+        "lines": [_line(line, axes) for line in panel.lines],
+    }
+    if panel.crowd:
+        found = panel.crowd.spread
+        x = tuple(_rounded(found.x, _PLACES))
+        low, median, high = (_rounded(one, _DIGITS) for one in (found.low, found.median, found.high))
+        made["crowd"] = {
+            "x": axes.setdefault(x, len(axes)), "low": low, "value": median, "high": high, "named": panel.crowd.named,
+        }  # fmt: skip
+    return made
 
 
 def _line(line: Line, axes: dict[tuple[Number, ...], int]) -> dict[str, Any]:
@@ -79,6 +89,8 @@ def _line(line: Line, axes: dict[tuple[Number, ...], int]) -> dict[str, Any]:
             made[name] = rounded
     if line.ended_early:
         made["ended_early"] = True
+    if line.shared:
+        made["shared"] = line.shared
     return made
 
 
@@ -87,6 +99,14 @@ def _rounded(some: Floats, digits: int) -> list[Number]:
     return [int(one) if one is not None and one.is_integer() else one for one in numbers]
 
 
-def _dashes(key: int) -> str:
-    dashes = palette.DASHES[key // len(palette.LIGHT) % len(palette.DASHES)]
-    return " ".join(str(2.5 * part) for part in dashes)
+def _color(entry: Entry) -> str:
+    return COLORS[entry.style.color % len(COLORS)]
+
+
+def _dash(entry: Entry) -> tuple[float, ...]:
+    return STROKES[entry.style.stroke % len(STROKES)]
+
+
+def _swatch(entry: Entry) -> dict[str, str]:
+    """Return the attributes of the curve in the legend."""
+    return {"stroke": _color(entry), "stroke-dasharray": " ".join(str(2.5 * part) for part in _dash(entry))}

@@ -1,35 +1,46 @@
-"""Layout of a chart's panels, for paper and for the browser: one panel per metric."""
+"""Layout of a chart's panels, for paper and for the browser: one panel per metric, or per value of a parameter."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hypergauge.dashboards.palette import STROKES
 from hypergauge.dashboards.plots.axes import Axis, time_axis, value_axis
 from hypergauge.dashboards.terminal.formatting import SIMULATED
-from hypergauge.insight.charts.bars import Bar, Bars
+from hypergauge.insight.charts.bars import Bar
 from hypergauge.insight.charts.chart import Chart, Floats, Series
+from hypergauge.insight.charts.spread import Spread, extremes, spread
+from hypergauge.sql.queries.chart_styles import ChartStyle
 
-__all__ = ["BarLayout", "BarPanel", "Layout", "Line", "Panel", "lay_out", "lay_out_bars"]
+__all__ = ["MANY", "Crowd", "Entry", "Layout", "Line", "Panel", "entries", "from_zero", "lay_out"]
 
 # Suffix of a profiled run's name; `hypergauge.dashboards.terminal.formatting` has that of a simulated one.
 PROFILED = " ◆"
-# Explanation of the bars.
-_READ = {
-    "run": "Bars: the mean; lines: from the least to the greatest sample; marks: the 95th percentile",
-    "workload": "Bars: the mean over the runs; lines: from the least to the greatest of them",
-}
+# A panel with more curves has them in gray, with their median and quantiles.
+MANY = 12
+# Named curves of such a panel: the lowest, the highest, and of those that ended early the first.
+_MOST_NAMED = 6
 # Points further apart than this many median distances are not connected: measurements are missing between them.
 _GAP = 3.5
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Entry of a legend: a name with its marks, and the style of its curves."""
+
+    name: str
+    style: ChartStyle
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """A curve of a panel, in the units of its axes; `key` is the index of its entry in the legend.
 
-    A point without a value (NaN) interrupts the line. A cross marks the end of one that `ended_early`.
+    A point without a value (NaN) interrupts the line. A cross marks the end of one that `ended_early`. The line is lighter
+    in the parts of the axis where other runs `shared` its GPU.
     """
 
     key: int
@@ -38,15 +49,26 @@ class Line:
     low: Floats
     high: Floats
     ended_early: bool = False
+    shared: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """What stands out of many curves: their spread, and the keys of those with a color and a name."""
+
+    spread: Spread
+    named: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Curves on one value axis, which begins at 0 if `from_zero`."""
+    """Curves on one value axis, which begins at 0 if `from_zero`; `title` is the value of a parameter, if any."""
 
     axis: Axis
     from_zero: bool
     lines: tuple[Line, ...]
+    crowd: Crowd | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,87 +79,120 @@ class Layout:
     ----------
     begins
         Start of the common axis: 0, unless that is far away, as in a run that resumes at step 100,000.
+    by
+        ``run`` or ``workload``: what a curve is.
+    facets
+        Whether the panels are one metric for several values of a parameter, so that they have one value axis.
     """
 
     x: Axis
     begins: float
     panels: tuple[Panel, ...]
-    legend: tuple[str, ...]
+    legend: tuple[Entry, ...]
     notes: tuple[str, ...]
+    by: str = "run"
+    facets: bool = False
+
+    @property
+    def shared(self) -> bool:
+        """Whether a part of a curve is lighter, because the run shared its GPU."""
+        return any(line.shared for panel in self.panels for line in panel.lines)
+
+    @property
+    def spread(self) -> str:
+        """Meaning of the strong line and its band, if a panel has many curves."""
+        counts = sorted({panel.crowd.spread.count for panel in self.panels if panel.crowd})
+        if not counts:
+            return ""
+        number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        return f"median and 10th\N{EN DASH}90th percentile of {number} {self.by}s"
 
 
-@dataclass(frozen=True, slots=True)
-class BarPanel:
-    """Bars on one axis, in its unit, each with the index of its name."""
+def lay_out(chart: Chart, facets: Mapping[str, str] | None = None) -> Layout:
+    """Return the layout of a chart.
 
-    axis: Axis
-    bars: tuple[tuple[int, Bar], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BarLayout:
-    """Layout of bars: panels beside each other, and the names of the bars."""
-
-    panels: tuple[BarPanel, ...]
-    names: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
-def lay_out(chart: Chart) -> Layout:
-    """Return the layout of a chart."""
-    keys, names = _names(chart.series)
+    Parameters
+    ----------
+    facets
+        Title of the panel of each run, by run id: the first metric then has a panel per title, in the order of the titles.
+    """
+    keys, legend = entries(chart.series)
     first, last = min(float(one.x[0]) for one in chart.series), max(float(one.x[-1]) for one in chart.series)
     x = time_axis(chart.align, last)
-    panels = []
-    for metric in chart.metrics:
-        mine = [(key, one) for key, one in zip(keys, chart.series, strict=True) if one.metric == metric]
-        if mine:
-            panels.append(_panel(metric, mine, x))
+    pairs = list(zip(keys, chart.series, strict=True))
+    panels = _facets(chart, pairs, x, facets) if facets else _metrics(chart, pairs, x)
     begins = 0.0 if first < last / 2 else first / x.size
-    return Layout(x, begins, tuple(panels), names, tuple(one.text for one in chart.notices))
+    notes = tuple(one.text for one in chart.notices)
+    return Layout(x, begins, tuple(panels), legend, notes, chart.by, facets is not None)
 
 
-def lay_out_bars(found: Bars) -> BarLayout:
-    """Return the layout of bars."""
-    keys, names = _names(found.bars)
-    panels = []
-    for metric in found.metrics:
-        mine = [(key, one) for key, one in zip(keys, found.bars, strict=True) if one.metric == metric]
-        if mine:
-            axis = value_axis(metric, mine[0][1].unit, max(abs(one.high) for _, one in mine))
-            panels.append(BarPanel(axis, tuple((key, _scaled(one, axis.size)) for key, one in mine)))
-    logged = "; software metrics: the last value" if any(not one.unit for one in found.bars) else ""
-    return BarLayout(tuple(panels), names, (_READ[found.by] + logged, *(one.text for one in found.notices)))
-
-
-def _scaled(one: Bar, size: float) -> Bar:
-    p95 = None if one.p95 is None else one.p95 / size
-    return replace(one, value=one.value / size, low=one.low / size, high=one.high / size, p95=p95)
-
-
-def _names(some: Sequence[Series | Bar]) -> tuple[list[int], tuple[str, ...]]:
-    """Return the index of each series' name, and the distinct names with their marks."""
+def entries(some: Sequence[Series | Bar]) -> tuple[list[int], tuple[Entry, ...]]:
+    """Return the index of each series' entry, and the distinct entries of the legend."""
     several = {(one.label, one.metric, one.scope) for one in some}
     scoped = len(several) > len({(label, metric) for label, metric, _ in several})
     names = [f"{one.label} ({one.scope})" if scoped and one.scope else one.label for one in some]
     marks: dict[str, str] = {}
+    styles: dict[str, ChartStyle] = {}
+    scopes: dict[str, list[str]] = {}
     for name, one in zip(names, some, strict=True):
         mark = SIMULATED * one.simulated + PROFILED * one.profiled
         marks[name] = max(marks.get(name, ""), mark, key=len)
+        there = scopes.setdefault(one.label, [])
+        if scoped and one.scope not in there:
+            there.append(one.scope)
+        # The further scopes of a run have its color, and other strokes.
+        further = there.index(one.scope) if scoped else 0
+        styles.setdefault(name, replace(one.style, stroke=(one.style.stroke + further) % len(STROKES)))
     index = {name: at for at, name in enumerate(marks)}
-    return [index[name] for name in names], tuple(name + mark for name, mark in marks.items())
+    return [index[name] for name in names], tuple(Entry(name + mark, styles[name]) for name, mark in marks.items())
 
 
-def _panel(metric: str, series: list[tuple[int, Series]], x: Axis) -> Panel:
-    unit = series[0][1].unit
-    axis = value_axis(metric, unit, max(float(np.abs(one.high).max()) for _, one in series))
-    least = min(float(one.low.min()) for _, one in series)
-    from_zero = bool(unit) and unit != "celsius" and least >= 0
-    return Panel(axis, from_zero, tuple(_line(key, one, x, axis) for key, one in series))
+def from_zero(unit: str, least: float) -> bool:
+    """Return whether the axis of a quantity begins at 0: amounts do, temperatures and software metrics do not."""
+    return bool(unit) and unit != "celsius" and least >= 0
+
+
+def _metrics(chart: Chart, pairs: Sequence[tuple[int, Series]], x: Axis) -> list[Panel]:
+    metrics = [[pair for pair in pairs if pair[1].metric == metric] for metric in chart.metrics]
+    return [_panel(mine, x, _axis(mine)) for mine in metrics if mine]
+
+
+def _facets(chart: Chart, pairs: Sequence[tuple[int, Series]], x: Axis, facets: Mapping[str, str]) -> list[Panel]:
+    pairs = [pair for pair in pairs if pair[1].metric == chart.metrics[0]]
+    axis = _axis(pairs)
+    groups = {
+        title: [pair for pair in pairs if any(facets.get(run_id) == title for run_id in pair[1].runs)]
+        for title in dict.fromkeys(facets.values())
+    }
+    panels = [replace(_panel(mine, x, axis), title=title) for title, mine in groups.items() if mine]
+    zero = all(one.from_zero for one in panels)
+    return [replace(one, from_zero=zero) for one in panels]
+
+
+def _axis(pairs: Sequence[tuple[int, Series]]) -> Axis:
+    one = pairs[0][1]
+    return value_axis(one.metric, one.unit, max(float(np.abs(other.high).max()) for _, other in pairs))
+
+
+def _panel(pairs: Sequence[tuple[int, Series]], x: Axis, axis: Axis) -> Panel:
+    least = min(float(one.low.min()) for _, one in pairs)
+    lines = tuple(_line(key, one, x, axis) for key, one in pairs)
+    # With several scopes a run has several curves, whose median would mean nothing.
+    alone = len({one.runs for _, one in pairs}) == len(pairs)
+    crowd = _crowd(lines) if len(lines) > MANY and alone else None
+    return Panel(axis, from_zero(pairs[0][1].unit, least), lines, crowd)
+
+
+def _crowd(lines: Sequence[Line]) -> Crowd:
+    curves = [(line.x, line.value) for line in lines]
+    early = [line.key for line in lines if line.ended_early]
+    named = dict.fromkeys((*(lines[at].key for at in extremes(curves)), *early))
+    return Crowd(spread(curves), tuple(named)[:_MOST_NAMED])
 
 
 def _line(key: int, one: Series, x: Axis, y: Axis) -> Line:
-    line = Line(key, one.x / x.size, one.value / y.size, one.low / y.size, one.high / y.size, one.ended_early)
+    shared = tuple((first / x.size, last / x.size) for first, last in one.shared)
+    line = Line(key, one.x / x.size, one.value / y.size, one.low / y.size, one.high / y.size, one.ended_early, shared)
     distances = np.diff(line.x)
     if not one.unit or len(distances) < 2:  # scripts log their metrics at any interval
         return line

@@ -12,7 +12,7 @@ from cycler import cycler
 from matplotlib import style as styles
 
 from hypergauge.core.errors import BadRequest, did_you_mean
-from hypergauge.dashboards import palette
+from hypergauge.dashboards.palette import COLORS
 
 __all__ = ["STYLES", "Style", "applied"]
 
@@ -48,6 +48,7 @@ _BASE: dict[str, Any] = {
     "figure.dpi": 100, "savefig.dpi": 300, "savefig.bbox": None,
     # Text stays searchable and editable: letters in SVG, a TrueType font in PDF.
     "svg.fonttype": "none", "pdf.fonttype": 42,
+    "axes.prop_cycle": cycler(color=COLORS),
 }  # fmt: skip
 # The same figure has the same bytes.
 _ALWAYS: dict[str, Any] = {"svg.hashsalt": "hypergauge"}
@@ -82,10 +83,8 @@ def applied(name: str) -> Iterator[Style]:
     chosen = STYLES.get(name)
     if chosen is None and name not in styles.available and not Path(name).is_file():
         raise BadRequest(f"there is no style {name!r}{did_you_mean(name, [*STYLES, *styles.available])}")
-    colors = palette.ON_DARK if name == "dark" else palette.LIGHT
-    base = {**_BASE, "axes.prop_cycle": cycler(color=colors)}
     try:
-        with styles.context([base, chosen.rc if chosen else name, _ALWAYS], after_reset=True):
+        with styles.context([_BASE, chosen.rc if chosen else name, _ALWAYS], after_reset=True):
             yield chosen or STYLES["paper"]
     except OSError as error:
         raise BadRequest(f"the style {name} cannot be read: {error}") from None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hypergauge import __version__
-from hypergauge.dashboards.palette import LIGHT
+from hypergauge.dashboards.palette import COLORS
 from hypergauge.dashboards.plots.page import chart_data, environment
 from hypergauge.dashboards.plots.panels import PROFILED, lay_out
 from hypergauge.dashboards.report.results import results
@@ -120,7 +120,7 @@ def _devices(some: Sequence[Device]) -> str:
 
 def _bars(found: Report) -> list[tuple[RunInfo, list[Bar]]]:
     names = dict.fromkeys(one.name for some in found.phases.values() for one in some)
-    colors = {name: LIGHT[at % (len(LIGHT) - 1)] for at, name in enumerate(names)}
+    colors = {name: COLORS[at % len(COLORS)] for at, name in enumerate(names)}
     longest = max((run.duration or 0.0 for run in found.runs), default=0.0) or 1.0
     return [
         (

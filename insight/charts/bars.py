@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hypergauge.insight.charts.subject import Subject, subject
+from hypergauge.sql.queries.chart_styles import ChartStyle
 from hypergauge.sql.queries.charts import Measured
 from hypergauge.sql.queries.notices import Notice
 from hypergauge.sql.queries.summaries import final_metrics
@@ -23,7 +24,7 @@ class Bar:
 
     Attributes
     ----------
-    label, metric, unit, scope
+    label, runs, style, metric, unit, scope
         As in `hypergauge.insight.charts.chart.Series`.
     value
         Mean over a run's time, or the last value of a software metric; for a workload, the mean over its runs.
@@ -36,6 +37,8 @@ class Bar:
     """
 
     label: str
+    runs: tuple[str, ...]
+    style: ChartStyle
     metric: str
     unit: str
     scope: str
@@ -76,7 +79,7 @@ def bars(
     found = sorted((*_measured(about, by), *_logged(connection, about)), key=lambda one: about.sort_key(*one[:3]))
     made = (
         Bar(
-            about.title(label), metric, about.unit(metric), scope, *statistics,
+            about.title(label), about.ids(label), about.styles[label], metric, about.unit(metric), scope, *statistics,
             simulated=about.simulated(metric, label), profiled=about.profiled(label),
         )
         for metric, label, scope, statistics in found

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hypergauge.core.errors import NoData
-from hypergauge.insight.charts.curves import Drawing, hardware, software
+from hypergauge.insight.charts.curves import Drawing, hardware, shared, software
 from hypergauge.insight.charts.subject import Subject, subject
+from hypergauge.sql.queries.chart_styles import ChartStyle
 from hypergauge.sql.queries.charts import Curve
 from hypergauge.sql.queries.notices import Notice
 from hypergauge.sql.runs.selection import RunInfo
@@ -33,6 +34,8 @@ class Series:
         Label of its run or workload, with names: ``20/1/3 wide``.
     runs
         Ids of its runs.
+    style
+        Color and stroke of its run or workload.
     metric, unit, scope
         Metric with its unit and scope; a software metric has neither unit nor scope.
     x
@@ -46,10 +49,14 @@ class Series:
         Whether a profiler was attached to one of its runs.
     ended_early
         Whether its runs have failed, were stopped or reached a time limit.
+    shared
+        Parts of the axis, each from its first to its last position, where other runs used a GPU of this run. Empty unless
+        the curve has scope ``device``.
     """
 
     label: str
     runs: tuple[str, ...]
+    style: ChartStyle
     metric: str
     unit: str
     scope: str
@@ -60,6 +67,7 @@ class Series:
     simulated: bool
     profiled: bool
     ended_early: bool
+    shared: tuple[tuple[float, float], ...] = ()
 
     def points(self) -> dict[str, list[float | None]]:
         """Return the points for JSON, with ``None`` for NaN."""
@@ -98,8 +106,9 @@ class Chart:
         """Return the JSON object, with the number of points of each curve, or with all `points`."""
         series = [
             {
-                "label": one.label, "runs": one.runs, "metric": one.metric, "unit": one.unit, "scope": one.scope,
+                "label": one.label, "runs": one.runs, **asdict(one.style), "metric": one.metric, "unit": one.unit, "scope": one.scope,
                 "points": len(one.x), "simulated": one.simulated, "profiled": one.profiled, "ended_early": one.ended_early,
+                "shared": one.shared,
                 **(one.points() if points else {}),
             }
             for one in self.series
@@ -150,14 +159,17 @@ def chart(
     if not curves:
         raise NoData(f"the selected runs have no samples of {' or '.join(about.metrics)} there")
     curves.sort(key=lambda curve: about.sort_key(curve.metric, curve.label, curve.scope))
-    return Chart(by, align, about.metrics, tuple(_series(about, c) for c in curves), about.left_out, about.notices)
+    together = {curve.label for curve in curves if curve.scope == "device"} if by == "run" else ()
+    parts = shared(connection, [run_id for label in together for run_id in about.ids(label)], how)
+    series = tuple(_series(about, c, parts.get(c.label, ()) if c.scope == "device" else ()) for c in curves)
+    return Chart(by, align, about.metrics, series, about.left_out, about.notices)
 
 
-def _series(about: Subject, curve: Curve) -> Series:
+def _series(about: Subject, curve: Curve, parts: Sequence[tuple[float, float]]) -> Series:
     x, value, low, high = (np.array(one, np.float64) for one in (curve.x, curve.value, curve.low, curve.high))
     return Series(
-        about.title(curve.label), tuple(run.run_id for run in about.groups[curve.label]), curve.metric,
+        about.title(curve.label), about.ids(curve.label), about.styles[curve.label], curve.metric,
         about.unit(curve.metric), curve.scope, x, value, low, high,
         simulated=about.simulated(curve.metric, curve.label), profiled=about.profiled(curve.label),
-        ended_early=about.ended_early(curve.label),
+        ended_early=about.ended_early(curve.label), shared=tuple(parts),
     )  # fmt: skip

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hypergauge.sql.queries.axes import Span, positions
+from hypergauge.sql.queries.chart_styles import shared_times
 from hypergauge.sql.queries.charts import Curve, Measured, run_curves, software_curves, workload_curves
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["Drawing", "hardware", "software"]
+__all__ = ["Drawing", "hardware", "shared", "software"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,19 @@ def software(connection: Connection, run_ids: Sequence[str], keys: Sequence[str]
         workload = curve.label.rpartition("/")[0]
         gathered.setdefault((workload, curve.metric), []).append(curve)
     return [_mean(workload, metric, some, how.points) for (workload, metric), some in gathered.items()]
+
+
+def shared(connection: Connection, run_ids: Sequence[str], how: Drawing) -> dict[str, list[tuple[float, float]]]:
+    """Return the parts of the axis where other runs used a GPU of a run, by label."""
+    found = shared_times(connection, run_ids) if run_ids else {}
+    if how.align == "time" or not found:
+        return found
+    axes = positions(connection, run_ids, how.align, how.points)
+    return {
+        label: [(first, last) for first, last in np.interp(parts, *axes[label]).tolist() if first < last]
+        for label, parts in found.items()
+        if label in axes
+    }
 
 
 def _placed(curve: Curve, seconds: Sequence[float], position: Sequence[float]) -> Curve:

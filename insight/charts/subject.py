@@ -10,6 +10,7 @@ from hypergauge.core.errors import BadRequest, NoData, did_you_mean
 from hypergauge.insight.comparison.alignment import axes_of, check_align
 from hypergauge.insight.comparison.columns import SCOPES
 from hypergauge.sql.queries.axes import Span
+from hypergauge.sql.queries.chart_styles import ChartStyle, run_styles, workload_styles
 from hypergauge.sql.queries.charts import Measured, measured, software_keys
 from hypergauge.sql.queries.notices import Fact, Notice, chart_notices, notices, uneven_workloads
 from hypergauge.sql.queries.summaries import coverage, gpu_facts
@@ -42,6 +43,8 @@ class Subject:
         Measurements of each quantity and run, by metric, and then in the order of the runs.
     simulated_runs
         Ids of the runs on simulated GPUs.
+    styles
+        Style of each series, by its label in the database's charts.
     notices
         Facts without which the chart would mislead.
     """
@@ -53,6 +56,7 @@ class Subject:
     axes: Mapping[str, Span]
     facts: tuple[Measured, ...]
     simulated_runs: AbstractSet[str]
+    styles: Mapping[str, ChartStyle]
     notices: tuple[Notice, ...]
 
     @property
@@ -74,6 +78,10 @@ class Subject:
         if len(names) > _MOST_NAMES:
             names[_MOST_NAMES:] = ["…"]
         return f"{label} {', '.join(names)}".rstrip()
+
+    def ids(self, label: str) -> tuple[str, ...]:
+        """Return the ids of a series' runs."""
+        return tuple(run.run_id for run in self.groups[label])
 
     def simulated(self, metric: str, label: str) -> bool:
         """Return whether the values of a series are those of simulated GPUs."""
@@ -130,7 +138,8 @@ def subject(
         ),
     )
     axes = {run_id: axes[run_id] for run_id in position}
-    return Subject(metrics, tuple(logged), groups, left_out, axes, tuple(facts), simulated_runs, found)
+    styles = (run_styles if by == "run" else workload_styles)(connection, list(position))
+    return Subject(metrics, tuple(logged), groups, left_out, axes, tuple(facts), simulated_runs, styles, found)
 
 
 def _without_axis(labels: Sequence[str], align: str) -> Iterator[Fact]:

@@ -39,10 +39,14 @@ def test_plots_and_reports_are_written(bench: Command, tmp_path: Path) -> None:
     assert [(one["label"], one["metric"], one["points"]) for one in content["series"]] == [("20/1/1 narrow", "loss", 6)]
     status, said, _ = bench("plot", "20/1", "-m", "loss", "-o", "bars.svg", "--kind", "bars", "--json")
     assert [one["value"] for one in json.loads(said)["bars"]] == [pytest.approx(1 / 6)]
+    status, said, _ = bench("plot", "20/1", "-m", "loss", "-o", "s.svg", "--kind", "scatter", "--x", "lr", "--json")
+    assert [(one["x"], one["value"]) for one in json.loads(said)["points"]] == [("0.1", pytest.approx(1 / 6))]
+    assert bench("plot", "20/1", "-m", "loss", "-o", "f.html", "--facet", "lr")[0] == 0
+    assert "lr = 0.1: loss" in (tmp_path / "f.html").read_text()
     status, said, _ = bench("report", "20", "-o", "report.html", "--json")
     assert (status, json.loads(said)["manifests"]) == (0, 0)
     assert "loss" in (tmp_path / "report.html").read_text()
-    assert sorted(path.suffix for path in tmp_path.glob("*.*")) == [".html", ".html", ".pdf", ".png", ".svg", ".svg"]
+    assert sorted(path.suffix for path in tmp_path.glob("*.*")) == [".html"] * 3 + [".pdf", ".png"] + [".svg"] * 3
 
 
 @pytest.mark.parametrize(
@@ -56,8 +60,13 @@ def test_plots_and_reports_are_written(bench: Command, tmp_path: Path) -> None:
         ("plot 20 -m loss -o a.svg --style papr", 2, "there is no style 'papr' (did you mean 'paper'?)"),
         ("plot 20 -m loss -o a.svg --by runs", 2, "a series is a 'run' or a 'workload', not a 'runs'"),
         ("plot 20 -m loss -o a.svg --align epochs", 2, "(did you mean 'epoch'?)"),
-        ("plot 20 -m loss -o a.svg --kind bar", 2, "--kind is 'lines' or 'bars', not 'bar'"),
+        ("plot 20 -m loss -o a.svg --kind bar", 2, "--kind is 'lines', 'bars' or 'scatter', not 'bar'"),
         ("plot 20 -m loss -o a.html --kind bars", 2, "--align and .html go with lines"),
+        ("plot 20 -m loss -o a.svg --kind scatter", 2, "--kind scatter and --x PARAM go together"),
+        ("plot 20 -m loss -o a.svg --x lr", 2, "--kind scatter and --x PARAM go together"),
+        ("plot 20 -m loss -o a.svg --kind scatter --x lrr", 2, "no parameter 'lrr' (did you mean 'lr'?)"),
+        ("plot 20 -m loss -o a.svg --facet lrr", 2, "no parameter 'lrr' (did you mean 'lr'?)"),
+        ("plot 20 -m loss -o a.svg --kind bars --facet lr", 2, "--facet goes with lines and one metric"),
         ("plot 20/2 -m loss -o a.svg", 1, "none of the selected runs has started yet"),
         ("plot 21 -m loss -o a.svg", 2, "existing experiments: 20"),
         ("report 20 -o a.pdf", 2, "a report is a file that ends in .html; 'a.pdf' does not"),

@@ -9,9 +9,10 @@ import numpy as np
 
 from hypergauge.insight.charts.bars import Bar, Bars
 from hypergauge.insight.charts.chart import Chart, Series
+from hypergauge.sql.queries.chart_styles import ChartStyle
 from hypergauge.sql.queries.notices import Notice
 
-__all__ = ["bar", "bars", "chart", "notice", "series"]
+__all__ = ["bar", "bars", "chart", "notice", "series", "style"]
 
 
 def notice(text: str) -> Notice:
@@ -19,12 +20,18 @@ def notice(text: str) -> Notice:
     return Notice("simulated_gpu", "warning", [], {}, text)
 
 
+def style(label: str) -> ChartStyle:
+    """Return the style of a run by its position, as if the runs of a workload had started in this order."""
+    nth = int(label.split()[0].split("@")[0].rpartition("/")[2]) - 1
+    return ChartStyle(nth % 12, nth // 12 % 3)
+
+
 def series(label: str, value: Sequence[float], spread: float = 0.1, **fields: Any) -> Series:
     """Return a curve with a point per second; its samples lie within a share of `spread` around it."""
     values = np.array(value, np.float64)
     return Series(
         **{
-            "label": label, "runs": (f"{abs(hash(label)):032x}",), "metric": "gpu_power", "unit": "watts", "scope": "instance",
+            "label": label, "runs": (f"{abs(hash(label)):032x}",), "style": style(label), "metric": "gpu_power", "unit": "watts", "scope": "instance",
             "x": np.arange(len(values), dtype=np.float64), "value": values, "low": (1 - spread) * values, "high": (1 + spread) * values,
             "simulated": False, "profiled": False, "ended_early": False, **fields,
         }
@@ -43,7 +50,7 @@ def bar(label: str, value: float, **fields: Any) -> Bar:
     """Return a run's summary, with samples around its mean."""
     return Bar(
         **{
-            "label": label, "metric": "gpu_power", "unit": "watts", "scope": "instance", "value": value, "low": value / 2,
+            "label": label, "runs": (f"{abs(hash(label)):032x}",), "style": style(label), "metric": "gpu_power", "unit": "watts", "scope": "instance", "value": value, "low": value / 2,
             "high": value * 2, "p95": value * 1.5, "simulated": False, "profiled": False, **fields,
         }
     )  # fmt: skip

@@ -13,13 +13,16 @@ import pytest
 
 from hypergauge import dashboards
 from hypergauge.core.errors import BadRequest
-from hypergauge.dashboards.palette import LIGHT
+from hypergauge.dashboards.palette import COLORS, STROKES
 from hypergauge.dashboards.plots.axes import time_axis, value_axis
 from hypergauge.dashboards.plots.figure import Looks, draw
 from hypergauge.dashboards.plots.page import chart_data, page
-from hypergauge.dashboards.plots.panels import lay_out, lay_out_bars
+from hypergauge.dashboards.plots.panels import lay_out
+from hypergauge.dashboards.plots.rows import lay_out_bars
 from hypergauge.dashboards.plots.styles import STYLES
 from hypergauge.insight.charts.chart import Series
+from hypergauge.insight.charts.spread import extremes, spread
+from hypergauge.sql.queries.chart_styles import ChartStyle
 from tests.support.data.pictures import bar, bars, chart, notice, series
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -39,8 +42,8 @@ def strokes(figure: ET.Element) -> list[tuple[str, str, str]]:
     found = []
     for path in figure.iter(f"{SVG}path"):
         style = dict(part.split(": ", 1) for part in path.get("style", "").split("; ") if ": " in part)
-        if style.get("stroke") in LIGHT and path.get("clip-path"):
-            found.append((style["stroke"], style.get("stroke-dasharray", ""), path.get("d", "")))
+        if style.get("stroke", "").upper() in COLORS and path.get("clip-path"):
+            found.append((style["stroke"].upper(), style.get("stroke-dasharray", ""), path.get("d", "")))
     return found
 
 
@@ -94,17 +97,87 @@ def test_a_figure_says_what_it_shows() -> None:
 
 
 def test_a_run_looks_alike_in_all_panels() -> None:
-    first, second = series("20/1/1", [1.0, 2.0]), series("20/1/2", [3.0, 4.0])
-    alone = series("20/1/2", [5.0, 6.0], metric="loss", unit="")
-    colors = [color for color, _, _ in strokes(svg(first, second, alone))]
-    assert colors == [LIGHT[0], LIGHT[1], LIGHT[1]]
+    styles = ChartStyle(7, 0), ChartStyle(3, 1)
+    first, second = (series(f"20/1/{at + 1}", [1.0, 2.0], style=style) for at, style in enumerate(styles))
+    alone = series("20/1/2", [5.0, 6.0], metric="loss", unit="", style=styles[1])
+    found = strokes(svg(first, second, alone))
+    assert [(color, bool(dashes)) for color, dashes, _ in found] == [(COLORS[7], False), *[(COLORS[3], True)] * 2]
+    data = json.loads(chart_data(lay_out(chart(first, second, alone))))
+    assert data["styles"] == [
+        {"color": COLORS[7], "dash": []}, {"color": COLORS[3], "dash": list(STROKES[1])},
+    ]  # fmt: skip
+    dots = bars(bar("20/1/2", 1.0, style=styles[1]))
+    assert COLORS[3].lower() in draw(lay_out_bars(dots), ".svg").decode()
 
 
-def test_forty_curves_are_told_apart() -> None:
-    curves = [series(f"20/1/{at}", [float(at), 1.0]) for at in range(40)]
-    assert len({(color, dashes) for color, dashes, _ in strokes(svg(*curves))}) == 40
-    palette = json.loads(chart_data(lay_out(chart(*curves))))["palette"]
-    assert len(palette["light"]) * len(palette["dashes"]) >= 40
+def test_a_style_of_matplotlib_has_its_own_colors() -> None:
+    figure = ET.tostring(svg(series("20/1/9", [1.0, 2.0], style=ChartStyle(8, 0)), style="ggplot")).decode()
+    assert "#348abd" in figure, "the second of its seven"
+    assert not any(color.lower() in figure for color in COLORS)
+
+
+def test_many_curves_are_gray_with_their_median_and_the_extremes_in_color() -> None:
+    curves = [series(f"20/1/{at}", [float(at)] * 20, ended_early=at == 21) for at in range(1, 41)]
+    layout = lay_out(chart(*curves))
+    crowd = layout.panels[0].crowd
+    assert crowd is not None
+    assert [layout.legend[key].name for key in crowd.named] == ["20/1/1", "20/1/40", "20/1/21"]
+    assert crowd.spread.median.tolist() == pytest.approx([20.5] * 20)
+    assert layout.spread == "median and 10th\N{EN DASH}90th percentile of 40 runs"
+    figure = svg(*curves)
+    assert sorted(color for color, _, _ in strokes(figure)) == sorted([COLORS[0], COLORS[3], COLORS[8]])
+    found = texts(figure)
+    assert {"20/1/1", "20/1/40", "20/1/21", layout.spread.capitalize()} <= set(found)
+    assert "20/1/2" not in found
+    data = json.loads(chart_data(layout))["panels"][0]
+    assert (data["crowd"]["named"], data["crowd"]["value"]) == ([0, 39, 20], [20.5] * 20)
+    assert lay_out(chart(*curves[:12])).panels[0].crowd is None
+
+
+def test_quantiles_are_those_of_the_curves_at_each_point() -> None:
+    x = np.arange(3.0)
+    curves = [(x, np.full(3, float(at))) for at in range(11)]
+    found = spread(curves)
+    assert (found.count, found.x.tolist()) == (11, [0, 1, 2])
+    assert [one.tolist() for one in (found.low, found.median, found.high)] == [[1.0] * 3, [5.0] * 3, [9.0] * 3]
+    assert extremes([(x, np.array([5.0, np.nan, 5.0])), (x, np.ones(3)), (x, np.full(3, 9.0))]) == (1, 2)
+
+
+def test_quantiles_are_interpolated_and_end_where_most_curves_have_ended() -> None:
+    halves = np.array([0.0, 2.0]), np.array([0.0, 2.0])
+    whole = np.array([0.0, 1.0, 2.0]), np.array([2.0, 1.0, 0.0])
+    long = np.array([0.0, 4.0]), np.array([1.0, 1.0])
+    found = spread([halves, whole, long])
+    assert (found.x.tolist(), found.median.tolist()) == ([0, 1, 2], [1, 1, 1])
+    hole = np.array([0.0, 1.0, 2.0]), np.array([2.0, np.nan, 2.0])
+    assert spread([hole, hole]).x.tolist() == [0, 2]
+
+
+def test_the_time_on_a_shared_gpu_is_lighter() -> None:
+    one = series("20/1/1", [1.0] * 10, scope="device", shared=((2.5, 5.0),))
+    figure = svg(one)
+    [alone, together] = [path for _, _, path in strokes(figure)]
+    assert [alone.count("M"), together.count("M")] == [2, 1]
+    assert "lighter: GPU shared" in texts(figure)
+    layout = lay_out(chart(one))
+    assert json.loads(chart_data(layout))["panels"][0]["lines"][0]["shared"] == [[2.5, 5.0]]
+    assert "Lighter parts" in page([layout], "One")
+    assert "Lighter parts" not in page([lay_out(chart(series("20/1/1", [1.0])))], "One")
+
+
+def test_a_panel_per_value_of_a_parameter() -> None:
+    curves = [series(f"20/1/{at}", [float(at)] * 3) for at in (1, 2, 3)]
+    titles = {one.runs[0]: title for one, title in zip(curves, ("lr = 0.1", "lr = 1", "lr = 0.1"), strict=True)}
+    layout = lay_out(chart(*curves), titles)
+    assert [(one.title, [line.key for line in one.lines]) for one in layout.panels] == [
+        ("lr = 0.1", [0, 2]),
+        ("lr = 1", [1]),
+    ]
+    assert len({one.axis for one in layout.panels}) == 1
+    figure = ET.fromstring(draw(layout, ".svg"))
+    assert {"lr = 0.1", "lr = 1", "20/1/2"} <= set(texts(figure))
+    assert texts(figure).count("GPU power (W)") == 1
+    assert "lr = 0.1: GPU power (W)" in page([layout], "Facets")
 
 
 def test_the_range_of_samples_is_drawn() -> None:
@@ -154,7 +227,9 @@ def test_an_axis_of_amounts_begins_at_zero() -> None:
 
 def test_scopes_that_were_asked_for_are_told_apart() -> None:
     own, host = series("20/1/1", [1.0], scope="process"), series("20/1/1", [2.0], scope="host")
-    assert lay_out(chart(own, host)).legend == ("20/1/1 (process)", "20/1/1 (host)")
+    legend = lay_out(chart(own, host)).legend
+    assert legend[0].style != legend[1].style
+    assert tuple(one.name for one in legend) == ("20/1/1 (process)", "20/1/1 (host)")
 
 
 def test_bars_say_what_they_show() -> None:
@@ -164,9 +239,10 @@ def test_bars_say_what_they_show() -> None:
     )
     figure = ET.fromstring(draw(lay_out_bars(found), ".svg"))
     assert {"20/1/1 narrow", "20/1/2 wide *", "GPU power (kW)", "loss"} <= set(texts(figure))
-    assert "marks: the 95th percentile; software metrics: the last value" in " ".join(texts(figure))
-    fills = re.findall(r"style=\"fill: (#\w+)\"", ET.tostring(figure).decode())
-    assert [fills.count(color) for color in LIGHT[:3]] == [2, 1, 0], "a run has its colour in all panels"
+    assert "ticks: the 95th percentile; software metrics: the last value" in " ".join(texts(figure))
+    dots = [one.get("style", "") for one in figure.iter(f"{SVG}use")]
+    counts = [sum(f"fill: {color.lower()}" in one for one in dots) for color in COLORS[:3]]
+    assert counts == [2, 1, 0], "a run has its color in all panels"
 
 
 def test_sizes_are_in_inches() -> None:
