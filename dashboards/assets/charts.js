@@ -6,8 +6,8 @@ const REACH = 3.5;
 const HEIGHT = 230;
 // Nobody tells more overlapping ranges apart.
 const MOST_BANDS = 8;
-// Pixels from the pointer to a curve that it points at, and opacity of a curve while other runs used its GPU.
-const NEAR = 24, LIGHTER = 0.4;
+// Pixels from the pointer to a curve that it points at. Width of a curve, and of its parts while other runs used its GPU.
+const NEAR = 24, WIDTH = 1.8, THIN = 0.7;
 const FONT = "12px system-ui, sans-serif";
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -100,20 +100,6 @@ class Chart {
     return this.data.styles[key].dash.map((part) => part * width);
   }
 
-  /** Color of a curve, lighter where its run shared the GPU. */
-  stroke(plot, line, color) {
-    if (!line.shared) return color;
-    const { left, width } = plot.bbox, lighter = shade(color, LIGHTER);
-    const gradient = plot.ctx.createLinearGradient(left, 0, left + width, 0);
-    const stop = (x, shown) => {
-      gradient.addColorStop(Math.min(1, Math.max(0, (plot.valToPos(x, "x", true) - left) / width)), shown);
-    };
-    for (const [first, last] of line.shared) {
-      for (const [x, shown] of [[first, color], [first, lighter], [last, lighter], [last, color]]) stop(x, shown);
-    }
-    return gradient;
-  }
-
   options(panel, width) {
     const ink = css("--ink-soft"), grid = css("--rule");
     const axis = { stroke: ink, font: FONT, grid: { stroke: grid, width: 1 },
@@ -123,7 +109,7 @@ class Chart {
     for (const line of panel.lines) {
       const { color } = this.data.styles[line.key], show = this.shown[line.key];
       const plain = crowd && !crowd.named.includes(line.key);
-      series.push({ stroke: plain ? css("--faint") : (plot) => this.stroke(plot, line, color), show, width: plain ? 0.8 : 1.6,
+      series.push({ stroke: plain ? css("--faint") : line.shared ? "transparent" : color, show, width: plain ? 0.8 : WIDTH,
                     dash: plain ? [] : this.dash(line.key, 2), points: { show: line.x.length === 1 } },
                   { show, points }, { show, points });
       if (panel.lines.length <= MOST_BANDS) {
@@ -135,7 +121,7 @@ class Chart {
       bands.push({ series: [series.length - 2, series.length - 3], fill: shade(css("--ink"), 0.15) });
     }
     return {
-      width: Math.max(width, 120), height: HEIGHT, series, bands, legend: { show: false }, padding: [8, crowd ? this.margin(crowd) : 8, 0, 0],
+      width: Math.max(width, 120), height: HEIGHT, series, bands, legend: { show: false }, padding: [8, crowd ? this.margin(panel) : 8, 0, 0],
       scales: { x: { time: false, range: (_, low, high) => [low, high] },
                 y: { range: (_, low, high) => {
                   [low, high] = this.data.facets ? this.extent() : [low, high];
@@ -147,7 +133,7 @@ class Chart {
       hooks: {
         setScale: [(plot, scale) => scale === "x" && this.follow(plot)],
         setCursor: [(plot) => this.hover(plot)],
-        draw: [(plot) => this.cross(plot, panel), (plot) => this.names(plot, panel), (plot) => this.emphasize(plot, panel)],
+        draw: [(plot) => this.parts(plot, panel), (plot) => this.cross(plot, panel), (plot) => this.names(plot, panel), (plot) => this.emphasize(plot, panel)],
       },
     };
   }
@@ -161,10 +147,12 @@ class Chart {
   }
 
   /** Width of the longest name beside a panel, with the distance to it. */
-  margin(crowd) {
-    const { ctx } = (this.ruler ??= { ctx: document.createElement("canvas").getContext("2d") });
+  margin({ crowd, lines }) {
+    const ctx = (this.ruler ??= document.createElement("canvas").getContext("2d"));
     ctx.font = FONT;
-    return 22 + Math.max(...crowd.named.map((key) => ctx.measureText(this.data.legend[key]).width));
+    const [first, last] = this.whole();
+    const whole = lines.filter(({ key, x }) => crowd.named.includes(key) && x[x.length - 1] > last - 0.1 * (last - first));
+    return 22 + Math.max(-14, ...whole.map(({ key }) => ctx.measureText(this.data.legend[key]).width));
   }
 
   /** Position of the last value of a curve that is in sight, in pixels of the canvas; null if there is none. */
@@ -182,26 +170,73 @@ class Chart {
     const ends = lines.filter(({ key }) => crowd.named.includes(key) && this.shown[key])
       .map((line) => [line.key, this.end(plot, line)]).filter(([, end]) => end)
       .map(([key, [x, y]]) => ({ key, x, y })).sort((a, b) => b.y - a.y);
-    let limit = bbox.top + bbox.height;
-    for (const end of ends) limit = (end.at = Math.min(end.y, limit)) - apart;
-    limit = bbox.top;
-    for (const end of ends.reverse()) limit = (end.at = Math.max(end.at, limit)) + apart;
+    const right = bbox.left + bbox.width;
+    for (const end of ends) end.inside = end.x < right - 0.1 * bbox.width;
+    for (const some of [ends.filter(({ inside }) => inside), ends.filter(({ inside }) => !inside)]) {
+      let limit = bbox.top + bbox.height - apart / 2;
+      for (const end of some) limit = (end.at = Math.min(end.y, limit)) - apart;
+      limit = bbox.top;
+      for (const end of some.reverse()) limit = (end.at = Math.max(end.at, limit)) + apart;
+    }
     ctx.save();
     ctx.font = FONT.replace("12px", `${12 * ratio}px`);
     ctx.textBaseline = "middle";
     ctx.textAlign = "left";
     ctx.lineWidth = ratio;
-    ctx.fillStyle = css("--ink");
-    for (const { key, x, y, at } of ends) {
-      const left = bbox.left + bbox.width + 12 * ratio;
+    for (const { key, x, y, at, inside } of ends) {
+      const left = (inside ? x : right) + 12 * ratio, name = this.data.legend[key];
+      if (inside) {
+        ctx.fillStyle = shade(css("--ground"), 0.75);
+        ctx.fillRect(left - ratio, at - apart / 2, ctx.measureText(name).width + 2 * ratio, apart);
+      }
+      ctx.fillStyle = css("--ink");
       ctx.strokeStyle = this.data.styles[key].color;
       ctx.beginPath();
       ctx.moveTo(x, y);
       ctx.lineTo(left - 3 * ratio, at);
       ctx.stroke();
-      ctx.fillText(this.data.legend[key], left, at);
+      ctx.fillText(name, left, at);
     }
     ctx.restore();
+  }
+
+  path(plot, line) {
+    const path = new Path2D();
+    let down = false;
+    line.value.forEach((value, index) => {
+      if (value === null) down = false;
+      else {
+        path[down ? "lineTo" : "moveTo"](plot.valToPos(line.x[index], "x", true), plot.valToPos(value, "y", true));
+        down = true;
+      }
+    });
+    return path;
+  }
+
+  /** Draw curves whose runs shared their GPU, thin for that time. */
+  parts(plot, { lines, crowd }) {
+    const { ctx, bbox } = plot, ratio = uPlot.pxRatio;
+    for (const line of lines) {
+      if (!line.shared || !this.shown[line.key] || (crowd && !crowd.named.includes(line.key))) continue;
+      const path = this.path(plot, line), position = (x) => plot.valToPos(x, "x", true);
+      const edges = [bbox.left, ...line.shared.flat().map(position), bbox.left + bbox.width];
+      // Alone before the first edge, shared until the next, and so on.
+      edges.slice(1).forEach((end, at) => {
+        const [from, to] = [Math.max(bbox.left, edges[at]), Math.min(bbox.left + bbox.width, end)];
+        if (to <= from) return;
+        const width = at % 2 ? THIN : WIDTH;
+        ctx.save();
+        ctx.beginPath();
+        ctx.rect(from, bbox.top, to - from, bbox.height);
+        ctx.clip();
+        ctx.lineJoin = "round";
+        ctx.strokeStyle = this.data.styles[line.key].color;
+        ctx.lineWidth = width * ratio;
+        ctx.setLineDash(this.dash(line.key, 2 * ratio));
+        ctx.stroke(path);
+        ctx.restore();
+      });
+    }
   }
 
   /** Draw the curve that the user points at above all others, with its name. */
@@ -214,15 +249,7 @@ class Chart {
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
     ctx.lineJoin = "round";
-    const path = new Path2D();
-    let down = false;
-    line.value.forEach((value, index) => {
-      if (value === null) down = false;
-      else {
-        path[down ? "lineTo" : "moveTo"](plot.valToPos(line.x[index], "x", true), plot.valToPos(value, "y", true));
-        down = true;
-      }
-    });
+    const path = this.path(plot, line);
     for (const [style, width] of [[css("--ground"), 5], [color, 2.6]]) {
       ctx.strokeStyle = style;
       ctx.lineWidth = width * ratio;

@@ -20,8 +20,8 @@ from hypergauge.insight.charts.chart import Floats
 
 __all__ = ["SHARED", "draw_curves", "parts"]
 
-# Meaning of the lighter parts of a curve, and their opacity.
-SHARED, _LIGHTER = "lighter: GPU shared", 0.4
+# Meaning of the thin parts of a curve, and their share of its width. Another color or stroke would be that of another run.
+SHARED, _THIN = "thin: GPU shared", 0.4
 # With more panels than this there are two columns; longer legends need the width of a page.
 _MOST_ABOVE_EACH_OTHER, _MOST_IN_A_COLUMN = 2, 12
 # Panels of a parameter are smaller: at most this many side by side, and this share of a panel's height.
@@ -46,6 +46,7 @@ def draw_curves(layout: Layout, style: Style, looks: Looks) -> Figure:
     head = math.ceil(len(handles) / side_by_side)
     height = style.row * (_SMALL if layout.facets else 1)
     figure = empty(layout.notes, looks, width, height * rows + head * LINE * em())
+    inner = (figure.get_figheight() - head * LINE * em()) / rows
     axes = list(figure.subplots(rows, columns, sharex=True, sharey=layout.facets, squeeze=False).flat)
     for one, panel in zip(axes, layout.panels, strict=False):
         _panel(one, panel, layout.legend)
@@ -62,7 +63,7 @@ def draw_curves(layout: Layout, style: Style, looks: Looks) -> Figure:
     axes[0].set_xlim(left=layout.begins)  # after all curves: a limit ends the scaling of the common axis
     for one, panel in zip(axes, layout.panels, strict=False):
         if panel.crowd:
-            _names(one, panel.lines, panel.crowd, layout.legend, _INNER * figure.get_figheight() / rows)
+            _names(one, panel.lines, panel.crowd, layout.legend, _INNER * (inner if looks.size else height))
     remove(axes[count:])
     figure.align_ylabels(axes[:count])
     legend = figure.legend(
@@ -113,7 +114,8 @@ def _line(axes: Axes, line: Line, entry: Entry, *, band: bool) -> None:
     kind = look(entry.style)
     for x, value, shared in parts(line):
         marker = "." if len(line.x) == 1 else ""
-        axes.plot(x, value, marker=marker, alpha=_LIGHTER if shared else 1, solid_capstyle="butt", **kind)
+        width = rcParams["lines.linewidth"] * (_THIN if shared else 1)
+        axes.plot(x, value, marker=marker, linewidth=width, solid_capstyle="butt", **kind)
     if line.ended_early:
         axes.plot(line.x[-1:], line.value[-1:], "x", color=kind["color"])
     if band:
@@ -142,5 +144,5 @@ def _handles(layout: Layout) -> list[tuple[str, Any]]:
         strong = Line2D([], [], color=ink, linewidth=_STRONG * rcParams["lines.linewidth"])
         handles.append((label, (Patch(color=ink, alpha=_BAND, linewidth=0), strong)))
     if layout.shared:
-        handles.append((SHARED, Line2D([], [], color=ink, alpha=_LIGHTER)))
+        handles.append((SHARED, Line2D([], [], color=ink, linewidth=_THIN * rcParams["lines.linewidth"])))
     return handles

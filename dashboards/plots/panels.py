@@ -39,7 +39,7 @@ class Entry:
 class Line:
     """A curve of a panel, in the units of its axes; `key` is the index of its entry in the legend.
 
-    A point without a value (NaN) interrupts the line. A cross marks the end of one that `ended_early`. The line is lighter
+    A point without a value (NaN) interrupts the line. A cross marks the end of one that `ended_early`. The line is thin
     in the parts of the axis where other runs `shared` its GPU.
     """
 
@@ -95,7 +95,7 @@ class Layout:
 
     @property
     def shared(self) -> bool:
-        """Whether a part of a curve is lighter, because the run shared its GPU."""
+        """Whether a part of a curve is thin, because the run shared its GPU."""
         return any(line.shared for panel in self.panels for line in panel.lines)
 
     @property
@@ -116,7 +116,7 @@ def lay_out(chart: Chart, facets: Mapping[str, str] | None = None) -> Layout:
     facets
         Title of the panel of each run, by run id: the first metric then has a panel per title, in the order of the titles.
     """
-    keys, legend = entries(chart.series)
+    keys, legend = entries(chart.series, chart.labels)
     first, last = min(float(one.x[0]) for one in chart.series), max(float(one.x[-1]) for one in chart.series)
     x = time_axis(chart.align, last)
     pairs = list(zip(keys, chart.series, strict=True))
@@ -126,8 +126,8 @@ def lay_out(chart: Chart, facets: Mapping[str, str] | None = None) -> Layout:
     return Layout(x, begins, tuple(panels), legend, notes, chart.by, facets is not None)
 
 
-def entries(some: Sequence[Series | Bar]) -> tuple[list[int], tuple[Entry, ...]]:
-    """Return the index of each series' entry, and the distinct entries of the legend."""
+def entries(some: Sequence[Series | Bar], order: Sequence[str] = ()) -> tuple[list[int], tuple[Entry, ...]]:
+    """Return the index of each series' entry, and the distinct entries of the legend in the order of the labels."""
     several = {(one.label, one.metric, one.scope) for one in some}
     scoped = len(several) > len({(label, metric) for label, metric, _ in several})
     names = [f"{one.label} ({one.scope})" if scoped and one.scope else one.label for one in some]
@@ -143,8 +143,10 @@ def entries(some: Sequence[Series | Bar]) -> tuple[list[int], tuple[Entry, ...]]
         # The further scopes of a run have its color, and other strokes.
         further = there.index(one.scope) if scoped else 0
         styles.setdefault(name, replace(one.style, stroke=(one.style.stroke + further) % len(STROKES)))
-    index = {name: at for at, name in enumerate(marks)}
-    return [index[name] for name in names], tuple(Entry(name + mark, styles[name]) for name, mark in marks.items())
+    labels = {name: one.label for name, one in zip(names, some, strict=True)}
+    ordered = sorted(marks, key=lambda name: order.index(labels[name]) if labels[name] in order else len(order))
+    index = {name: at for at, name in enumerate(ordered)}
+    return [index[name] for name in names], tuple(Entry(name + marks[name], styles[name]) for name in ordered)
 
 
 def from_zero(unit: str, least: float) -> bool:

@@ -37,7 +37,7 @@ class BarLayout:
 
 def lay_out_bars(found: Bars) -> BarLayout:
     """Return the layout of the values of runs or workloads, in their order."""
-    keys, rows = entries(found.bars)
+    keys, rows = entries(found.bars, found.labels)
     panels = []
     for metric in found.metrics:
         mine = [(key, one) for key, one in zip(keys, found.bars, strict=True) if one.metric == metric]

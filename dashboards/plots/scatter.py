@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from hypergauge.dashboards.plots.axes import value_axis
-from hypergauge.dashboards.plots.canvas import FAINT, LINE, Looks, Named, abreast, beside, em, empty, look, remove
+from hypergauge.dashboards.plots.canvas import FAINT, LINE, Looks, abreast, em, empty, look, remove
 from hypergauge.dashboards.plots.panels import MANY, Entry, entries, from_zero
 from hypergauge.dashboards.plots.styles import Style
 from hypergauge.insight.charts.parameters import number
@@ -27,7 +27,7 @@ _MOST_ABOVE_EACH_OTHER = 2
 
 def draw_scatter(found: Scatter, style: Style, looks: Looks) -> Figure:
     """Return a figure of results, in the applied style."""
-    keys, legend = entries([one.bar for one in found.points])
+    keys, legend = entries([one.bar for one in found.points], found.labels)
     metrics = [name for name in found.metrics if any(one.bar.metric == name for one in found.points)]
     columns = 1 if len(metrics) <= _MOST_ABOVE_EACH_OTHER else 2
     rows = math.ceil(len(metrics) / columns)
@@ -47,7 +47,7 @@ def draw_scatter(found: Scatter, style: Style, looks: Looks) -> Figure:
     if many:
         for one, metric in zip(axes, metrics, strict=False):
             mine = [(key, p) for key, p in zip(keys, found.points, strict=True) if p.bar.metric == metric]
-            _names(one, found, mine, legend, 0.75 * figure.get_figheight() / rows)
+            _names(one, found, mine, legend)
     remove(axes[len(metrics) :])
     if handles or looks.title:
         made = figure.legend(
@@ -72,7 +72,7 @@ def _panel(
                 x, one.low / axis.size, one.high / axis.size, color=color, linewidth=rcParams["lines.linewidth"]
             )
         axes.plot(x, one.value / axis.size, "x" if one.ended_early else "o", color=color, markersize=size,
-                  zorder=2 if plain else 3)  # fmt: skip
+                  zorder=2 if plain else 3, clip_on=False)  # fmt: skip
     axes.set_ylabel(axis.title)
     axes.margins(0.06)
     if found.logarithmic:
@@ -84,18 +84,19 @@ def _panel(
         axes.set_ylim(bottom=0)
 
 
-def _names(
-    axes: Axes, found: Scatter, points: Sequence[tuple[int, Point]], legend: Sequence[Entry], height: float
-) -> None:
+def _names(axes: Axes, found: Scatter, points: Sequence[tuple[int, Point]], legend: Sequence[Entry]) -> None:
     bar = points[0][1].bar
     size = value_axis(bar.metric, bar.unit, max(abs(one.high) for _, one in points)).size
     stand_out = _extremes(points)
-    named = [
-        Named(_x(found, one), one.value / size, legend[key].name, look(legend[key].style)["color"])
-        for key, one in points
-        if key in stand_out
-    ]
-    beside(axes, named, height)
+    for key, one in points:
+        if key in stand_out:
+            at = (_x(found, one), one.value / size)
+            right = axes.transLimits.transform(axes.transScale.transform(at))[0] > 0.5
+            axes.annotate(
+                legend[key].name, at, (-6 if right else 6, 0), textcoords="offset points", va="center",
+                ha="right" if right else "left", size=rcParams["legend.fontsize"], zorder=4,
+                bbox={"facecolor": rcParams["axes.facecolor"], "edgecolor": "none", "alpha": 0.75, "pad": 0.6},
+            )  # fmt: skip
 
 
 def _x(found: Scatter, one: Point) -> float:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from hypergauge import __version__
 from hypergauge.dashboards.palette import COLORS
 from hypergauge.dashboards.plots.page import chart_data, environment
 from hypergauge.dashboards.plots.panels import PROFILED, lay_out
+from hypergauge.dashboards.report import tables as report_tables
+from hypergauge.dashboards.report.notes import chart_notes, notes, shortened
 from hypergauge.dashboards.report.results import results
+from hypergauge.dashboards.shades import SCALE, shade
 from hypergauge.dashboards.terminal import formatting, sharing, tables
 from hypergauge.dashboards.terminal.comparison_sheet import sheet
 from hypergauge.insight.report import Report
@@ -64,7 +67,13 @@ def render(found: Report, manifests: Manifests, title: str, now: datetime) -> st
     now
         Time of the queries.
     """
-    layouts = [(chart, lay_out(chart)) for chart in found.charts]
+    layouts = [
+        (chart, replace(lay_out(chart), notes=tuple(texts)))
+        for chart, texts in zip(found.charts, chart_notes(found.charts), strict=True)
+    ]
+    labels = {run.run_id: _label(run) for run in found.runs}
+    titles = {run.run_id: _label(run, run.name) for run in found.runs}
+    devices = {run_id: _devices(some) for run_id, some in found.devices.items()}
     sheets = [sheet(one) for one in found.comparisons]
     return environment().get_template("report.html.j2").render(
         title=title,
@@ -73,13 +82,17 @@ def render(found: Report, manifests: Manifests, title: str, now: datetime) -> st
         results=results(found),
         now=now,
         version=__version__,
-        labels={run.run_id: _label(run) for run in found.runs},
-        titles={run.run_id: _label(run, run.name) for run in found.runs},
-        devices={run_id: _devices(some) for run_id, some in found.devices.items()},
+        labels=labels,
+        titles=titles,
+        runs_table=report_tables.runs(found, labels, devices),
+        qualities=report_tables.qualities(found, titles),
         accounted=[run for run in found.runs if run.accounting],
-        sheets=sheets,
+        sheets=[(one.by, report_tables.comparison(one)) for one in sheets],
+        notices=notes(found),
         notes=dict.fromkeys(note for sheet in sheets for note in sheet.notes),
         grids=sharing.grids(found.interference),
+        scale=[(shade(slowdown), label) for slowdown, label in SCALE.items()],
+        shortened=shortened,
         sharing=[sharing.slowdowns(found.interference), sharing.outcomes(found.interference)],
         sharing_notes=list(sharing.notes(found.interference)),
         advice=advice(found.interference),

@@ -59,6 +59,7 @@ class Bars:
     bars: tuple[Bar, ...]
     left_out: tuple[str, ...]
     notices: tuple[Notice, ...]
+    labels: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -84,7 +85,7 @@ def bars(
         )
         for metric, label, scope, statistics in found
     )  # fmt: skip
-    return Bars(by, about.metrics, tuple(made), about.left_out, about.notices)
+    return Bars(by, about.metrics, tuple(made), about.left_out, about.notices, about.titles)
 
 
 Statistics = tuple[float, float, float, float | None]

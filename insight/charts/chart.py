@@ -93,6 +93,8 @@ class Chart:
         Labels of the runs or workloads beyond the limit.
     notices
         Facts without which the chart would mislead.
+    labels
+        Labels of the series' runs or workloads, in the order of selection.
     """
 
     by: str
@@ -101,6 +103,7 @@ class Chart:
     series: tuple[Series, ...]
     left_out: tuple[str, ...]
     notices: tuple[Notice, ...]
+    labels: tuple[str, ...] = ()
 
     def as_dict(self, *, points: bool = False) -> dict[str, Any]:
         """Return the JSON object, with the number of points of each curve, or with all `points`."""
@@ -162,7 +165,7 @@ def chart(
     together = {curve.label for curve in curves if curve.scope == "device"} if by == "run" else ()
     parts = shared(connection, [run_id for label in together for run_id in about.ids(label)], how)
     series = tuple(_series(about, c, parts.get(c.label, ()) if c.scope == "device" else ()) for c in curves)
-    return Chart(by, align, about.metrics, series, about.left_out, about.notices)
+    return Chart(by, align, about.metrics, series, about.left_out, about.notices, about.titles)
 
 
 def _series(about: Subject, curve: Curve, parts: Sequence[tuple[float, float]]) -> Series:

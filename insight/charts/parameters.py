@@ -57,5 +57,5 @@ def number(text: str) -> float | None:
 
 def _rank(text: str) -> tuple[bool, float, list[tuple[bool, str]]]:
     size = number(text)
-    parts = [(part.isdigit(), part.zfill(20)) for part in _NUMBER.split(text)]
+    parts = [(part.isdigit(), part.zfill(20) if part.isdigit() else part) for part in _NUMBER.split(text)]
     return size is None, size or 0.0, parts

@@ -50,7 +50,7 @@ class Scatter:
     Attributes
     ----------
     categories
-        Values of the parameter in order; empty where all are numbers.
+        Values of the parameter in order; empty where they are several numbers.
     logarithmic
         Whether the numbers span more than two decades.
     """
@@ -62,6 +62,7 @@ class Scatter:
     points: tuple[Point, ...]
     left_out: tuple[str, ...]
     notices: tuple[Notice, ...]
+    labels: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -111,10 +112,12 @@ def scatter(
         raise NoData(f"no run with {' or '.join(found.metrics)} has the parameter {name!r}")
     texts = in_order(one.text for one in points)
     numbers = [x for text in texts if (x := number(text)) is not None]
-    numeric = len(numbers) == len(texts)
+    numeric = len(numbers) == len(texts) > 1
     logarithmic = numeric and numbers[0] > 0 and numbers[-1] > _DECADES * numbers[0]
     without = tuple(dict.fromkeys(run.label for run in counted if run.run_id not in values))
-    return Scatter(name, found.metrics, () if numeric else tuple(texts), logarithmic, points, without, found.notices)
+    return Scatter(
+        name, found.metrics, () if numeric else tuple(texts), logarithmic, points, without, found.notices, found.labels
+    )
 
 
 def _counted(runs: Sequence[RunInfo]) -> list[RunInfo]:

@@ -64,6 +64,11 @@ class Subject:
         """Ids of all runs."""
         return [run.run_id for group in self.groups.values() for run in group]
 
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Labels of the series with the names of their runs, in the order of selection."""
+        return tuple(self.title(label) for label in self.groups)
+
     def sort_key(self, metric: str, label: str, scope: str) -> tuple[int, int, str]:
         """Return the sort key of a series."""
         return self.metrics.index(metric), list(self.groups).index(label), scope

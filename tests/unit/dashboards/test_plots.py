@@ -153,16 +153,18 @@ def test_quantiles_are_interpolated_and_end_where_most_curves_have_ended() -> No
     assert spread([hole, hole]).x.tolist() == [0, 2]
 
 
-def test_the_time_on_a_shared_gpu_is_lighter() -> None:
+def test_the_time_on_a_shared_gpu_is_thin() -> None:
     one = series("20/1/1", [1.0] * 10, scope="device", shared=((2.5, 5.0),))
     figure = svg(one)
     [alone, together] = [path for _, _, path in strokes(figure)]
+    widths = re.findall(r"stroke: #3274d9; stroke-width: ([\d.]+)", ET.tostring(figure).decode())
+    assert float(widths[0]) > 2 * float(widths[1])
     assert [alone.count("M"), together.count("M")] == [2, 1]
-    assert "lighter: GPU shared" in texts(figure)
+    assert "thin: GPU shared" in texts(figure)
     layout = lay_out(chart(one))
     assert json.loads(chart_data(layout))["panels"][0]["lines"][0]["shared"] == [[2.5, 5.0]]
-    assert "Lighter parts" in page([layout], "One")
-    assert "Lighter parts" not in page([lay_out(chart(series("20/1/1", [1.0])))], "One")
+    assert "Thin parts" in page([layout], "One")
+    assert "Thin parts" not in page([lay_out(chart(series("20/1/1", [1.0])))], "One")
 
 
 def test_a_panel_per_value_of_a_parameter() -> None:
