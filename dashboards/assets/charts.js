@@ -184,16 +184,18 @@ class Chart {
     ctx.textAlign = "left";
     ctx.lineWidth = ratio;
     for (const { key, x, y, at, inside } of ends) {
-      const left = (inside ? x : right) + 12 * ratio, name = this.data.legend[key];
+      const name = this.data.legend[key], { width } = ctx.measureText(name);
+      let left = (inside ? x : right) + 12 * ratio, joint = left - 3 * ratio;
+      if (left + width > ctx.canvas.width) [left, joint] = [x - width - 12 * ratio, x - 9 * ratio];
       if (inside) {
         ctx.fillStyle = shade(css("--ground"), 0.75);
-        ctx.fillRect(left - ratio, at - apart / 2, ctx.measureText(name).width + 2 * ratio, apart);
+        ctx.fillRect(left - ratio, at - apart / 2, width + 2 * ratio, apart);
       }
       ctx.fillStyle = css("--ink");
       ctx.strokeStyle = this.data.styles[key].color;
       ctx.beginPath();
       ctx.moveTo(x, y);
-      ctx.lineTo(left - 3 * ratio, at);
+      ctx.lineTo(joint, at);
       ctx.stroke();
       ctx.fillText(name, left, at);
     }

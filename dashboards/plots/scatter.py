@@ -74,7 +74,7 @@ def _panel(
         axes.plot(x, one.value / axis.size, "x" if one.ended_early else "o", color=color, markersize=size,
                   zorder=2 if plain else 3, clip_on=False)  # fmt: skip
     axes.set_ylabel(axis.title)
-    axes.margins(0.06)
+    axes.margins(0.06, 0.18 if many else 0.06)
     if found.logarithmic:
         axes.set_xscale("log")
     if found.categories:
@@ -87,15 +87,15 @@ def _panel(
 def _names(axes: Axes, found: Scatter, points: Sequence[tuple[int, Point]], legend: Sequence[Entry]) -> None:
     bar = points[0][1].bar
     size = value_axis(bar.metric, bar.unit, max(abs(one.high) for _, one in points)).size
-    stand_out = _extremes(points)
+    stand_out, apart = _extremes(points), 0.5 * rcParams["font.size"]
     for key, one in points:
         if key in stand_out:
             at = (_x(found, one), one.value / size)
             right = axes.transLimits.transform(axes.transScale.transform(at))[0] > 0.5
+            below = one.value == min(other.value for _, other in points)
             axes.annotate(
-                legend[key].name, at, (-6 if right else 6, 0), textcoords="offset points", va="center",
-                ha="right" if right else "left", size=rcParams["legend.fontsize"], zorder=4,
-                bbox={"facecolor": rcParams["axes.facecolor"], "edgecolor": "none", "alpha": 0.75, "pad": 0.6},
+                legend[key].name, at, (0, -apart if below else apart), textcoords="offset points", ha="right" if right else "left",
+                va="top" if below else "bottom", size=rcParams["legend.fontsize"], zorder=4,
             )  # fmt: skip
 
 

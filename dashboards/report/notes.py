@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hypergauge.insight.charts.chart import Chart
 from hypergauge.insight.report import Report
 from hypergauge.sql.queries.notices import Notice
 
-__all__ = ["Note", "chart_notes", "notes", "shortened"]
+__all__ = ["Note", "chart_notes", "merged", "notes", "shortened"]
 
 # Parts of the name of a set that a text repeats.
 _MOST_PARTS = 3
@@ -18,17 +18,17 @@ _PLUS = " + "
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Text of a notice with its severity."""
+    """Text of a notice with its code and severity."""
 
+    code: str
     text: str
     severity: str
 
 
 def notes(found: Report) -> list[Note]:
-    """Return the notices of the comparison and of interference that no chart has, without repetitions."""
-    shown = {text for one in chart_notes(found.charts) for text in one}
-    made = dict.fromkeys(Note(text, severity) for text, severity in _texts(found.notices) if text not in shown)
-    return list(made)
+    """Return the notices of the comparison and of interference that no chart has."""
+    shown = {text for texts in chart_notes(found.charts) for text in texts}
+    return [one for one in merged(found.notices) if one.text not in shown]
 
 
 def chart_notes(charts: Sequence[Chart]) -> list[list[str]]:
@@ -49,17 +49,18 @@ def shortened(name: str) -> str:
     return f"{_PLUS.join(parts[: _MOST_PARTS - 1])} and {len(parts) - _MOST_PARTS + 1} more"
 
 
-def _texts(notices: Sequence[Notice]) -> Iterator[tuple[str, str]]:
-    """Yield text and severity of notices, with one text for all configurations of a set that never ran alone."""
+def merged(notices: Sequence[Notice]) -> list[Note]:
+    """Return the distinct notices, with one for all configurations of a set that never ran alone."""
     alone: dict[str, list[Notice]] = {}
     for one in notices:
         if one.code == "never_alone":
             alone.setdefault(str(one.values["set"]), []).append(one)
-    for one in notices:
-        name = str(one.values.get("set", ""))
-        same = alone.get(name, []) if one.code == "never_alone" else []
-        if len(same) > 1:
-            where = ", ".join(one.values["workloads"])
-            yield f"Unknown cost of {shortened(name)} ({where}): {len(same)} of its runs never ran alone.", one.severity
-        else:
-            yield one.text.replace(name, shortened(name)) if name else one.text, one.severity
+    return list(dict.fromkeys(Note(one.code, _text(one, alone), one.severity) for one in notices))
+
+
+def _text(one: Notice, alone: Mapping[str, Sequence[Notice]]) -> str:
+    name = str(one.values.get("set", ""))
+    if one.code == "never_alone" and len(alone[name]) > 1:
+        where = ", ".join(one.values["workloads"])
+        return f"Unknown cost of {shortened(name)} ({where}): {len(alone[name])} of its runs never ran alone."
+    return one.text.replace(name, shortened(name)) if name else one.text

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hypergauge.core.listing import listed
+from hypergauge.dashboards.report.notes import merged
 from hypergauge.dashboards.terminal.formatting import SIMULATED, value_text
 from hypergauge.insight.comparison.columns import ENERGY_KEY
 from hypergauge.insight.comparison.entry import Entry
@@ -81,7 +82,7 @@ def _rules(found: Report) -> Iterator[Result]:
 
 
 def _trust(found: Report) -> Iterator[Result]:
-    warnings = [one for one in found.notices if one.severity == "warning"]
+    warnings = [one for one in merged(found.notices) if one.severity == "warning"]
     if warnings := sorted(warnings, key=lambda one: one.code in _ELSEWHERE):
         more = f" (and {len(warnings) - 1} more)" if len(warnings) > 1 else ""
         yield Result("Read with care", warnings[0].text + more, "comparison")

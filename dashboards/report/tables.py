@@ -112,7 +112,9 @@ def qualities(found: Report, titles: Mapping[str, str]) -> Table:
                 Value(f"{one.coverage:.0%}", "low" if one.coverage < 0.9 else ""),
                 Value(duration(one.interval_seconds)),
                 Value(", ".join(one.listeners)),
-                Value(_overhead(one.overhead), "low" if one.overhead is not None and one.overhead > 0.01 else ""),
+                Value(
+                    _overhead(one.overhead), "low" if one.overhead is not None and round(one.overhead, 3) > 0.01 else ""
+                ),
                 Value("simulated" if one.simulated else "real" if found.devices.get(run.run_id) else "none"),
                 Value("" if one.throttled is None else "yes" if one.throttled else "no"),
                 Value(run.profilers.replace("+", " and ") or "no"),

@@ -156,8 +156,8 @@ def test_it_is_read_by_keyboard(drawn: Browser) -> None:
     assert span(drawn) == [0, 99]
     drawn.press("Escape")
     assert where(drawn) == ""
-    drawn.press("Tab", "Tab", "Tab", "Tab", " ")
-    assert drawn.run("charts[0].shown") == [False, True], "from panel to panel, and through the legend"
+    drawn.press(*["Tab"] * 6, " ")
+    assert drawn.run("charts[0].shown") == [False, True], "from panel to panel, and through the heads of the legend"
 
 
 def test_it_fits_a_telephone_and_the_dark(drawn: Browser) -> None:
@@ -171,3 +171,67 @@ def test_print_is_light_and_sharp(drawn: Browser) -> None:
     drawn.screen(1200, dark=True)
     assert drawn.pdf().startswith(b"%PDF")
     assert drawn.run("charts[0].plots[0].ctx.canvas.width / charts[0].plots[0].width") >= 2
+
+
+GRAY, GREEN = (0x9A, 0x9F, 0xA6), (0x00, 0x9E, 0x73)
+
+
+@pytest.fixture
+def crowded(opened: Browser, tmp_path: Path) -> Iterator[Browser]:
+    """A page of forty runs with power; in the end nobody has complained."""
+    curves = [series(f"20/1/{at}", [100.0 * at] * 100, 0) for at in range(1, 41)]
+    path = tmp_path / "page.html"
+    path.write_text(page([lay_out(chart(*curves))], "Forty runs"))
+    opened.screen(1440)
+    opened.open(path)
+    yield opened
+    assert opened.complaints == []
+
+
+def test_of_many_curves_the_one_that_is_pointed_at_has_its_color(crowded: Browser) -> None:
+    assert inked(crowded, GREEN) == 0, "the third of many is gray"
+    assert inked(crowded, BLUE) > 300, "the lowest has its color"
+    crowded.run("document.querySelectorAll('.legend input')[2].focus()")
+    crowded.frame()
+    assert (crowded.run("charts[0].focused"), crowded.run("document.querySelectorAll('tr.focused').length")) == (2, 1)
+    assert inked(crowded, GREEN) > 300
+    crowded.run("document.activeElement.blur()")
+    left, top, width, _ = crowded.box(".u-over")
+    at = crowded.run("charts[0].plots[0].valToPos(2.5, 'y')")
+    crowded.mouse("mouseMoved", left + width / 2, top + at)
+    assert crowded.run("charts[0].focused") == 24
+    crowded.mouse("mouseMoved", 5, 5)
+    assert crowded.run("charts[0].focused") is None
+    crowded.run("document.querySelector('.panel').focus()")
+    crowded.press("ArrowDown", "ArrowDown")
+    assert crowded.run("charts[0].focused") == 1
+
+
+def test_the_legend_stands_beside_the_panels_and_sorts_by_value(crowded: Browser) -> None:
+    panels, legend = crowded.box(".panels"), crowded.box(".chart .scroll")
+    assert legend[0] >= panels[0] + panels[2]
+    assert legend[3] <= 900, "it scrolls"
+    found = [[row[0] for row in rows(crowded)[:2]]]
+    for _ in range(3):
+        crowded.run("document.querySelector('[data-sort]').click()")
+        found.append([row[0] for row in rows(crowded)[:2]])
+    first = ["20/1/1", "20/1/2"]
+    assert found == [first, ["20/1/40", "20/1/39"], first, first]
+    assert crowded.run("document.querySelector('[aria-sort]')") is None
+    crowded.run("document.querySelector('[data-sort]').click(); document.querySelector('tbody input').click()")
+    assert crowded.run("charts[0].shown.indexOf(false)") == 39, "the box of the highest is that of its curve"
+    crowded.screen(800)
+    assert crowded.box(".chart .scroll")[1] > crowded.box(".panels")[1]
+
+
+def test_the_time_on_a_shared_gpu_is_thin(opened: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    opened.screen(1200)
+    found = []
+    for shared in ((), ((25.0, 75.0),), ((0.0, 100.0),)):
+        path.write_text(
+            page([lay_out(chart(series("20/1/1", [100.0] * 100, 0, scope="device", shared=shared)))], "One")
+        )
+        opened.open(path)
+        found.append(inked(opened, BLUE))
+    assert found[0] > found[1] > found[2] > 100

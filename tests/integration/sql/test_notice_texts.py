@@ -115,7 +115,7 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     (
         "neighbours_changed", RUNS[:1],
         {"changes": [{"at": 30, "run": "20/1/2", "what": "ended", "status": "finished"}, *[{"at": 40.06, "run": "20/1/3", "what": "began"}] * 4]},
-        "20/1/1: neighbours changed after 30.0 s (20/1/2 ended, finished)" + ", 40.1 s (20/1/3 began)" * 3 + " and 1 times more.",
+        "20/1/1: neighbours changed after 30.0 s (20/1/2 ended, finished)" + ", 40.1 s (20/1/3 began)" * 3 + " and 1 more.",
     ),
     ("more_neighbours_changed", RUNS, {}, "The neighbours of 2 more runs changed: 20/1/1, 20/2/1; --json has when."),
     ("never_alone", RUNS, {**PAIR, "configuration": "a"}, "Unknown cost of a + b (20/1, 20/2) for a, which never ran alone."),

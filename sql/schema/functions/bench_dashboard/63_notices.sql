@@ -99,7 +99,7 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         union all
         select 'exporter_overhead', null, array_agg(run order by nth),
                jsonb_build_object('shares', array_agg(overhead order by nth))
-        from trusted where overhead > 0.01 having count(*) > 0
+        from trusted where round(overhead::numeric, 3) > 0.01 having count(*) > 0
         union all
         select 'shared_resource', null, array_agg(run order by nth), '{}' from asked where shared having count(*) > 0
         union all

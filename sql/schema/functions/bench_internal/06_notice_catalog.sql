@@ -114,7 +114,7 @@ create or replace function bench_internal.notice_changes(p_changes jsonb) return
     select string_agg(format('%s s (%s)', round((change ->> 'at')::numeric, 1),
                              concat_ws(', ', format('%s %s', change ->> 'run', change ->> 'what'), change ->> 'status')),
                       ', ' order by nth) filter (where nth <= 4)
-           || case when count(*) > 4 then format(' and %s times more', count(*) - 4) else '' end
+           || case when count(*) > 4 then format(' and %s more', count(*) - 4) else '' end
     from jsonb_array_elements(p_changes) with ordinality as x (change, nth)
 $$;
 
