@@ -446,10 +446,13 @@ class Chart {
     const where = root.querySelector(".where");
     where.textContent = at === null ? "" : `at ${formatted(at)} ${data.x.unit}`.trim();
     const { rows } = this;
-    data.panels.forEach((panel, column) => {
-      root.querySelectorAll("thead .what")[column].textContent = at !== null ? "" : panel.measured ? "mean" : "last";
+    root.querySelectorAll("thead .what").forEach((what, column) => {
+      what.textContent = at !== null ? "" : data.panels[column].measured ? "mean" : "last";
       rows.forEach((row) => (row.cells[column + 1].textContent = ""));
       if (at === null) this.values[column] = [];
+    });
+    data.panels.forEach((panel, number) => {
+      const column = data.facets ? 0 : number;
       for (const line of panel.lines) {
         const value = at === null ? this.visible(panel, line) : null;
         if (value !== null) this.values[column][line.key] = value;

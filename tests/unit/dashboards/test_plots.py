@@ -179,7 +179,9 @@ def test_a_panel_per_value_of_a_parameter() -> None:
     figure = ET.fromstring(draw(layout, ".svg"))
     assert {"lr = 0.1", "lr = 1", "20/1/2"} <= set(texts(figure))
     assert texts(figure).count("GPU power (W)") == 1
-    assert "lr = 0.1: GPU power (W)" in page([layout], "Facets")
+    made = page([layout], "Facets")
+    assert "lr = 0.1: GPU power (W)" in made
+    assert made.count("data-sort>") == 1, "one column for one metric"
 
 
 def test_the_range_of_samples_is_drawn() -> None:
