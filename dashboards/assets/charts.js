@@ -393,8 +393,10 @@ class Chart {
     if (!this.plots.includes(plot) || this.pointing) return;
     const { left, top, idx } = plot.cursor, inside = left >= 0 && idx !== null;
     this.point(inside ? plot.data[0][idx] : null);
+    // The pointer takes back only what it has emphasized itself, not what is chosen in the legend or by keyboard.
     if (inside) this.focus(this.nearest(plot, plot.data[0][idx], top));
-    else if (this.plots.every(({ cursor }) => cursor.left < 0)) this.focus(null);
+    else if (this.pointed) this.focus(null);
+    this.pointed = inside;
   }
 
   /** Key of the curve that is nearest to a height in pixels; null if none is near. */

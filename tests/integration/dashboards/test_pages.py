@@ -184,6 +184,7 @@ def crowded(opened: Browser, tmp_path: Path) -> Iterator[Browser]:
     path.write_text(page([lay_out(chart(*curves))], "Forty runs"))
     opened.screen(1440)
     opened.open(path)
+    opened.mouse("mouseMoved", 5, 5)
     yield opened
     assert opened.complaints == []
 
