@@ -16,10 +16,13 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.dashboards.palette import COLORS, STROKES
 from hypergauge.dashboards.plots.axes import time_axis, value_axis
 from hypergauge.dashboards.plots.figure import Looks, draw
+from hypergauge.dashboards.plots.heatmap import draw_heatmap
 from hypergauge.dashboards.plots.page import chart_data, page
 from hypergauge.dashboards.plots.panels import lay_out
 from hypergauge.dashboards.plots.rows import lay_out_bars
 from hypergauge.dashboards.plots.styles import STYLES
+from hypergauge.dashboards.shades import SCALE
+from hypergauge.dashboards.terminal.sharing import Cell, Grid
 from hypergauge.insight.charts.chart import Series
 from hypergauge.insight.charts.spread import extremes, spread
 from hypergauge.sql.queries.chart_styles import ChartStyle
@@ -315,3 +318,14 @@ def test_the_library_is_the_one_that_is_named() -> None:
     assert (ASSETS / "uPlot.iife.min.js").read_text().startswith("/*! https://github.com/leeoniya/uPlot (v1.6.32) */")
     for file in ASSETS.glob("uPlot*"):
         assert f"`{file.name}` | `{hashlib.sha256(file.read_bytes()).hexdigest()}`" in named
+
+
+@pytest.mark.parametrize("style", ["paper", "dark"])
+def test_a_heat_map_has_a_scale_and_hatches_what_is_unknown(style: str) -> None:
+    cells = {(0, 1): Cell("1.50x", color="#eaae7f"), (1, 0): Cell("1.70x", color="#eaae7f")}
+    partial = Grid("naive", ("a", "b"), ("a", "b"), cells)
+    whole = Grid("naive", ("a",), ("a", "b"), {(0, 0): cells[0, 1], (0, 1): cells[1, 0]})
+    found = [ET.fromstring(draw_heatmap([one], [], ".svg", Looks(style))) for one in (partial, whole)]
+    assert all(set(SCALE.values()) <= set(texts(one)) for one in found)
+    assert ["Hatched: not measured" in texts(one) for one in found] == [True, False]
+    assert [len(list(one.iter(f"{SVG}pattern"))) for one in found] == [1, 0]
