@@ -17,6 +17,7 @@ __all__ = [
     "MAX_BANDS",
     "MAX_SERIES",
     "RANGE",
+    "SHARED",
     "bands",
     "by_run",
     "or_placeholder",
@@ -40,6 +41,7 @@ _MAX_RUNS = 12
 FIRST_RUNS = f"The first {_MAX_RUNS} runs."
 # More bands hide each other.
 MAX_BANDS = 5
+SHARED = "Thin: other runs used the GPU at that time."
 CHOOSE = "No data: choose an experiment, a workload and runs."
 RANGE = "$__timeFrom(), $__timeTo(), $__interval_ms"
 # Half the points, for many curves in one query.
@@ -60,7 +62,7 @@ def run_curves(runs: str, metric: str) -> list[Json]:
 def run_curve(
     runs: str, metric: str, *, title: str = "title", scopes: str = "null", align: str = ALIGN, ref: str = "A"
 ) -> Json:
-    """Return the query of a curve for each run on a common time axis.
+    """Return the query of a curve for each run on a common time axis, in parts: `shared` while other runs used its GPU.
 
     Parameters
     ----------
@@ -73,18 +75,24 @@ def run_curve(
     """
     return query(
         f"""
-        select time, {title} as title, color, stroke, value
-        from run_chart({runs}, {metric}, {RANGE}, true, {MAX_SERIES}, {scopes}, false, {align})
-        join curve_titles({runs}, {metric}, {MANY}) using (run) order by nth, time
+        with shared as materialized (select * from chart_shared({runs}, {align}))
+        select c.time, {title} as title, color, stroke,
+               case when scope <> 'device' then ''
+                    else coalesce((select case when s.whole then 'whole' else 'part' end from shared s
+                                   where s.run = c.run and c.time >= s.since and c.time < s.until limit 1), '') end as shared, value
+        from run_chart({runs}, {metric}, {RANGE}, true, {MAX_SERIES}, {scopes}, false, {align}) c
+        join curve_titles({runs}, {metric}, {MANY}) using (run) order by nth, c.time
         """,
         ref=ref,
     )
 
 
 def by_run() -> list[Json]:
-    """Return the overrides that draw the results of `run_curves`."""
+    """Return the overrides that draw the results of `run_curves`: thin while other runs used the GPU, else of double width."""
     unseen = {"legend": True, "tooltip": False, "viz": False}
     return [
+        for_regexp('/shared="(part|whole)"/', custom__lineWidth=1),
+        for_regexp('/shared="part"/', custom__hideFrom=unseen),
         *by_label(),
         for_name("median", displayName="median", color=color("text"), custom__lineWidth=3),
         for_name("p10", custom__lineWidth=0, custom__hideFrom=unseen),

@@ -38,6 +38,7 @@ __all__ = [
     "run_link",
     "run_notices",
     "run_table",
+    "split",
     "unit_applied",
     "unit_query",
     "workload_notices",
@@ -108,11 +109,15 @@ def in_unit_of(metric: str, *targets: Json) -> Json:
 def drawn(*targets: Json, metric: str | None = None) -> Json:
     """Return the queries and transformations of a panel, in the unit of the quantity `metric` if any.
 
-    The first query has the curves, as a table; see `curves.run_curve`.
+    The first query has curves of runs; see `curves.run_curve`.
     """
     made = in_unit_of(metric, *targets) if metric else {"targets": list(targets), "transformations": []}
-    curves = {**partition("title", "color", "stroke"), "filter": {"id": "byRefId", "options": targets[0]["refId"]}}
-    return {**made, "transformations": [*made["transformations"], curves]}
+    return {**made, "transformations": [*made["transformations"], split(targets[0]["refId"])]}
+
+
+def split(ref: str) -> Json:
+    """Return the transformation that makes curves of the rows of a query."""
+    return {**partition("title", "color", "stroke", "shared"), "filter": {"id": "byRefId", "options": ref}}
 
 
 def unit_query(metric: str, *, ref: str = "U") -> Json:

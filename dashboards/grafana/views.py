@@ -9,7 +9,7 @@ from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.core.listing import listed
 from hypergauge.dashboards.grafana import choices, curves, parts
 from hypergauge.dashboards.grafana.model import panels
-from hypergauge.dashboards.grafana.model.fields import by_label, for_query, partition
+from hypergauge.dashboards.grafana.model.fields import by_label, for_query
 from hypergauge.dashboards.grafana.model.layout import aligned_dashboard, board_link
 from hypergauge.dashboards.grafana.queries import Json, literal, literals
 from hypergauge.insight.charts.view import Found, ViewChart
@@ -87,12 +87,14 @@ def _panel(number: int, chart: ViewChart, labels: Sequence[str], logged: Collect
             transformations.append(parts.unit_applied(to=ref, ref=unit))
         else:
             overrides.append(for_query(ref, custom__spanNulls=True))
+        if chart.by == "run" or metric in logged:
+            transformations.append(parts.split(ref))
         if position:
             overrides.append(for_query(ref, custom__axisPlacement="right", custom__lineStyle=_STROKES[position > 1]))
     return panels.timeseries(
         title,
         targets,
-        transformations=[*transformations, partition("title", "color", "stroke")],
+        transformations=transformations,
         overrides=[*by_label(), *overrides],
         empty="No data on this axis.",
         width=width,

@@ -41,13 +41,9 @@ def shared_times(connection: Connection, run_ids: Sequence[str]) -> dict[str, li
     """
     rows = connection.execute(
         """
-        with shared as (
-            select run_id, unnest(range_agg(tstzrange(started_at, coalesce(ended_at, now())))) as part
-            from run_sets where run_id = any(%s) and scope = 'device' group by run_id
-        )
-        select run_label(w, r), array_agg(extract(epoch from lower(part) - r.started_at)::float8 order by part),
-               array_agg(extract(epoch from upper(part) - r.started_at)::float8 order by part)
-        from shared join runs r using (run_id) join workloads w using (workload_id) group by 1
+        select run_label(w, r), array_agg(extract(epoch from s.started_at - r.started_at)::float8 order by s.started_at),
+               array_agg(extract(epoch from s.ended_at - r.started_at)::float8 order by s.started_at)
+        from shared_times(%s) s join runs r using (run_id) join workloads w using (workload_id) group by 1
         """,
         (list(run_ids),),
     ).fetchall()

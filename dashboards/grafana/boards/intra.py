@@ -79,7 +79,9 @@ def _curve() -> Json:
     return panels.timeseries(
         "$metric over time",
         **parts.drawn(*curves.run_curves(RUNS, _METRIC), metric=_METRIC),
+        custom={"lineWidth": 2},
         overrides=curves.by_run(),
+        description=curves.SHARED,
         empty=curves.CHOOSE,
         width=16,
         height=9,

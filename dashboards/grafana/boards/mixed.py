@@ -73,7 +73,9 @@ def _curves(slot: str) -> Json:
     return panels.timeseries(
         f"{slot}: $metric_{slot}",
         **parts.drawn(*curves.run_curves(texts(f"run_{slot}"), metric), metric=metric),
+        custom={"lineWidth": 2},
         overrides=curves.by_run(),
+        description=curves.SHARED,
         empty=curves.CHOOSE,
         width=12,
         height=10,

@@ -285,6 +285,25 @@ returns table (run text, title text, nth bigint, color text, stroke text) langua
     from titled_runs(p_runs) t
 $$;
 
+-- Return the intervals in which other runs used a GPU of a run.
+create or replace function bench_internal.shared_times(p_runs text[])
+returns table (run_id text, started_at timestamptz, ended_at timestamptz) language sql stable as $$
+    select run_id, lower(part), upper(part)
+    from (select run_id, unnest(range_agg(tstzrange(started_at, coalesce(ended_at, now())))) as part
+          from run_sets where run_id = any(p_runs) and scope = 'device' group by run_id) shared
+$$;
+
+-- Return the same on an axis of time, by the label that `run_chart` returns; `whole` where that is the whole run.
+create or replace function bench_dashboard.chart_shared(p_runs text[], p_align text default 'time')
+returns table (run text, since timestamptz, until timestamptz, whole boolean) language sql stable as $$
+    select l.run, timestamptz '1970-01-01 00:00:00+00' + (s.started_at - o.zero),
+           timestamptz '1970-01-01 00:00:00+00' + (s.ended_at - o.zero),
+           s.started_at <= r.started_at and s.ended_at >= coalesce(r.ended_at, s.ended_at)
+    from shared_times(p_runs) s join runs r using (run_id) join workloads w using (workload_id)
+    cross join lateral (select run_label(w, r) as run offset 0) l
+    cross join lateral (select axis_origin(r.run_id, p_align) as zero offset 0) o
+$$;
+
 -- Return the median and the 10th and 90th percentile of more than `p_many` runs at each point that three quarters of their curves have; no row
 -- for fewer runs.
 create or replace function bench_dashboard.run_band(
