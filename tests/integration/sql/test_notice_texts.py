@@ -54,6 +54,12 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "Only 2 of 4 devices are drawn. Left out: GPU 2, GPU 3. Choose fewer hosts above.",
     ),
     ("gpus_left_out", RUNS[:1], {"total": 48, "drawn": 40}, "Only 40 of 48 GPUs of 20/1/1 are drawn, the first by their ids."),
+    ("without_gpu", RUNS, {}, "Left out, since they used no GPU: 20/1/1, 20/2/1."),
+    (
+        "divided_evenly", RUNS, {},
+        "Not their own: the values of shared GPUs, divided evenly among their runs, for 20/1/1, 20/2/1.",
+    ),
+    ("without_own_values", RUNS, {}, "Drawn without height, since nothing measured their part: 20/1/1, 20/2/1."),
     (
         "range_mismatch", [], {"shown_seconds": 90, "longest_seconds": 3725.4},
         'The charts show 90 s, the longest run lasts 01:02:05: "Fit to the longest run" shows all of it.',

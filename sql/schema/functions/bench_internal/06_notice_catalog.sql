@@ -18,6 +18,9 @@ create or replace function bench_dashboard.notice_codes() returns table (code te
            ('mean_of_fewer', 'warning'),          -- workloads
            ('devices_left_out', 'warning'),       -- devices, total, drawn
            ('gpus_left_out', 'warning'),          -- total, drawn
+           ('without_gpu', 'info'),
+           ('divided_evenly', 'warning'),
+           ('without_own_values', 'warning'),
            ('range_mismatch', 'info'),            -- shown_seconds, longest_seconds
            ('outside_range', 'info'),
            ('ended_early', 'warning'),            -- status
@@ -167,6 +170,10 @@ returns text language sql immutable as $$
                                             p_values ->> 'drawn', p_values ->> 'total', notice_some(p_values -> 'devices'))
         when 'gpus_left_out' then format('only %s of %s GPUs of %s are drawn, the first by their ids.',
                                          p_values ->> 'drawn', p_values ->> 'total', some_of(p_runs))
+        when 'without_gpu' then format('left out, since they used no GPU: %s.', some_of(p_runs))
+        when 'divided_evenly' then
+            format('not their own: the values of shared GPUs, divided evenly among their runs, for %s.', some_of(p_runs))
+        when 'without_own_values' then format('drawn without height, since nothing measured their part: %s.', some_of(p_runs))
         when 'range_mismatch' then
             format('the charts show %s, the longest run lasts %s: "Fit" shows all of it.',
                    notice_duration((p_values ->> 'shown_seconds')::numeric),
