@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from hypergauge.cli.common import ChartAxis, ChartScopes, Json, as_json, check_folder, console, reading, show_notices
-from hypergauge.core.errors import BadRequest
+from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.core.files.run_folder import write_atomically
 from hypergauge.sql.runs.selection import select_runs
 
@@ -26,6 +26,7 @@ __all__ = ["inches", "register"]
 
 # Points of a curve, by file suffix: a few inches show no more, but a page has zoom.
 _POINTS = {".svg": 300, ".pdf": 300, ".png": 300, ".html": 600}
+_KINDS = ("lines", "bars", "scatter", "ledger")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
 _MOST_INCHES = 100
 
@@ -37,13 +38,17 @@ def register(app: typer.Typer) -> None:
 
 def plot(
     selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
-    metrics: Annotated[
-        list[str], typer.Option("-m", "--metric", help="A quantity, or a software metric such as loss: a panel each.")
-    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file: .svg, .pdf, .png, or .html to zoom into.")],
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option("-m", "--metric", help="A quantity, or a software metric such as loss: a panel each."),
+    ] = None,
     by: Annotated[str, typer.Option(help="One line a 'run', or a 'workload': the mean of its runs.")] = "run",
     kind: Annotated[
-        str, typer.Option(help="'lines' over time, 'bars': mean and range, or 'scatter': results against --x.")
+        str,
+        typer.Option(
+            help="'lines' over time, 'bars': mean and range, 'scatter': results against --x, or 'ledger': GPUs over real time."
+        ),
     ] = "lines",
     facet: Annotated[
         str | None, typer.Option(metavar="PARAM", help="A panel per value of this parameter of the runs.")
@@ -63,13 +68,15 @@ def plot(
     suffix = output.suffix.lower()
     if suffix not in _POINTS:
         raise BadRequest(f"a plot is a file that ends in {', '.join(_POINTS)}; {output.name!r} does not")
-    if kind not in ("lines", "bars", "scatter"):
-        raise BadRequest(f"--kind is 'lines', 'bars' or 'scatter', not {kind!r}")
-    if kind != "lines" and (suffix == ".html" or align != "time"):
-        raise BadRequest(f"--kind {kind} has no axis of time: --align and .html go with lines")
-    _check_parameters(kind, by, metrics, facet, x)
+    _check_kind(kind, suffix, by, align, scope, metrics or ())
+    _check_parameters(kind, by, metrics or (), facet, x)
     width_and_height = inches(size)
     check_folder(output)
+    if kind == "ledger":
+        looks = {"style": style, "size": width_and_height, "title": title, "notes": notes}
+        _ledger(selectors, metrics or (), output, looks, json=json)
+        return
+    metrics = metrics or []
     # With numpy: slow to import.
     from hypergauge.dashboards.plots.panels import Layout, lay_out
     from hypergauge.dashboards.plots.rows import lay_out_bars
@@ -110,6 +117,19 @@ def plot(
     show_notices(found.notices)
 
 
+def _check_kind(
+    kind: str, suffix: str, by: str, align: str, scope: Sequence[str] | None, metrics: Sequence[str]
+) -> None:
+    if kind not in _KINDS:
+        raise BadRequest(f"--kind is 'lines', 'bars', 'scatter' or 'ledger', not {kind!r}{did_you_mean(kind, _KINDS)}")
+    if kind in ("bars", "scatter") and (suffix == ".html" or align != "time"):
+        raise BadRequest(f"--kind {kind} has no axis of time: --align and .html go with lines")
+    if kind == "ledger" and (by != "run" or align != "time" or scope):
+        raise BadRequest("a ledger has runs over real time: --by, --align and --scope go with lines and bars")
+    if kind != "ledger" and not metrics:
+        raise BadRequest(f"--kind {kind} needs a metric: -m gpu_power; `bench metrics` lists them")
+
+
 def _check_parameters(kind: str, by: str, metrics: Sequence[str], facet: str | None, x: str | None) -> None:
     if (kind == "scatter") != (x is not None):
         raise BadRequest("--kind scatter and --x PARAM go together")
@@ -117,6 +137,30 @@ def _check_parameters(kind: str, by: str, metrics: Sequence[str], facet: str | N
         raise BadRequest("a scatter has a dot per run: leave out --by")
     if facet is not None and (kind != "lines" or len(metrics) != 1):
         raise BadRequest("--facet goes with lines and one metric")
+
+
+def _ledger(
+    selectors: Sequence[str], metrics: Sequence[str], output: Path, looks: dict[str, Any], *, json: bool
+) -> None:
+    """Draw the ledger of the GPUs of runs."""
+    from hypergauge.dashboards.plots.figure import Looks  # imports matplotlib, a quarter of a second
+    from hypergauge.dashboards.plots.ledger import draw_ledger
+    from hypergauge.dashboards.plots.ledger_page import ledger_page
+    from hypergauge.insight.ledger.ledger import ledger
+
+    with reading(measured=selectors) as connection:
+        found = ledger(connection, select_runs(connection, selectors), metrics)
+    if output.suffix.lower() == ".html":
+        drawn = ledger_page(found, looks["title"] or f"GPUs of {', '.join(selectors)}").encode()
+    else:
+        drawn = draw_ledger(found, output.suffix.lower(), Looks(**looks))
+    write_atomically(output, drawn, 0o666)
+    if json:
+        as_json({"file": str(output), **found.as_dict()})
+        return
+    console().print(f"Wrote {escape(str(output))}")
+    console().print(escape(found.sentence))
+    show_notices(found.notices)
 
 
 def inches(size: str | None) -> tuple[float, float] | None:

@@ -1,0 +1,346 @@
+"""Picture of a ledger: a row for each GPU or MIG instance, with its runs as stacked steps over real time."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from dateutil.tz import tzlocal
+from matplotlib import dates, rcParams
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Polygon, Rectangle
+
+from hypergauge.dashboards.palette import COLORS
+from hypergauge.dashboards.plots.figure import Looks, em, empty, saved
+from hypergauge.dashboards.plots.ledger_words import HEIGHT, full_height, tooltip
+from hypergauge.dashboards.plots.styles import Style, applied
+from hypergauge.insight.ledger.ledger import Block, Floats, Lane, Ledger
+from hypergauge.insight.ledger.stack import Layer, heights, stacked
+
+__all__ = ["anchor", "draw_ledger", "height_text", "inline_svg"]
+
+# Distance of two rows in heights of a row. In ems: highest and lowest row, width of most letters, plain and bold, height of a line.
+_PITCH, _HIGHEST, _LOWEST, _LETTER, _BOLD, _LINE = 1.3, 7.0, 3.6, 0.54, 0.64, 1.3
+# Of a row: the strip of time without a run below it, and the marks above it.
+_STRIP, _MARK = 0.07, 0.12
+_IDLE, _FAILED, _RULE = "#9aa0a6", "#d1382c", "#c98a00"
+# Ink that a page replaces with its own color.
+_INK = "#010203"
+_SECONDS_OF_DAY = 86_400
+
+
+def draw_ledger(found: Ledger, ending: str, looks: Looks) -> bytes:
+    """Return a ledger as a file of one of the types `hypergauge.dashboards.plots.figure.ENDINGS`.
+
+    Raises
+    ------
+    BadRequest
+        There is no such style.
+    """
+    with applied(looks.style) as style:
+        drawn = saved(_figure(found, style, looks, linked=False), ending)
+    return _titled(found, drawn.decode()).encode() if ending == ".svg" else drawn
+
+
+def inline_svg(found: Ledger) -> str:
+    """Return a ledger as an element of a page, in the page's colors; blocks are links to the rows of their runs."""
+    with applied("paper") as style:
+        ink = dict.fromkeys(("text.color", "axes.edgecolor", "xtick.color", "ytick.color", "axes.labelcolor"), _INK)
+        rcParams.update(ink | {"figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none"})
+        drawn = saved(_figure(found, style, Looks(notes=False), linked=True), ".svg").decode()
+    drawn = _titled(found, drawn[drawn.index("<svg") :]).replace(_INK, "currentColor")
+    # The width is the page's.
+    return re.sub(r'<svg ([^>]*?)width="[^"]*" height="[^"]*"', r'<svg \1role="img" class="ledger"', drawn, count=1)
+
+
+def anchor(run_id: str) -> str:
+    """Return the id of a run's row on a page."""
+    return f"run-{run_id}"
+
+
+def height_text(found: Ledger) -> str:
+    """Return the meaning of the blocks' heights."""
+    return HEIGHT[found.measure]
+
+
+def _titled(found: Ledger, drawn: str) -> str:
+    """Return an SVG with tooltips for its blocks."""
+    texts = [tooltip(found, block) for block in found.blocks]
+    return re.sub(r'<g id="block-(\d+)(-lost)?">', lambda one: f"{one[0]}<title>{texts[int(one[1])]}</title>", drawn)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Row of a lane: its `base`, inches of its height, inches of a second, and the value of a full height."""
+
+    axes: Axes
+    base: float
+    inches: float
+    per_second: float
+    full: float
+
+    def y(self, values: Floats) -> Floats:
+        """Return the positions of values."""
+        return self.base + values / self.full
+
+
+def _figure(found: Ledger, style: Style, looks: Looks, *, linked: bool) -> Figure:
+    layers = [list(stacked(lane)) for lane in found.lanes]
+    full = full_height(found.measure, max(map(heights, layers), default=0.0))
+    count = len(found.lanes)
+    width = looks.size[0] if looks.size else style.page
+    row = min(_HIGHEST, max(_LOWEST, 40 / count)) * em()
+    title = "\n".join(
+        line
+        for text in filter(None, (looks.title, found.sentence))
+        for line in textwrap.wrap(
+            text, int(width / (_BOLD * FontProperties(size=rcParams["figure.titlesize"]).get_size_in_points() / 72))
+        )
+    )
+    head = (title.count("\n") + 2) * _LINE * em() * 1.2
+    notes = [height_text(found), *(one.text for one in found.notices)]
+    figure = empty(notes, looks if looks.notes else Looks(looks.style, looks.size), width, count * _PITCH * row + head)
+    axes = figure.subplots()
+    span = (found.end - found.start) or 1.0
+    per_second = 0.82 * width / span
+    block_number = 0
+    for at, (lane, some) in enumerate(zip(found.lanes, layers, strict=True)):
+        place = _Row(axes, (count - 1 - at) * _PITCH, row, per_second, full)
+        _ground(place, lane, found)
+        by_block = {id(layer.block): layer for layer in some if layer.block is not None}
+        for layer in some:
+            if layer.block is None:
+                _fill(place, layer, facecolor=_IDLE, alpha=0.55, linewidth=0)
+        for block in lane.blocks:
+            _block(place, block, by_block.get(id(block)), f"block-{block_number}", linked=linked)
+            block_number += 1
+        _scale(place, found)
+    _frame(axes, found, count)
+    handles = _legend(found)
+    legend = figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), title=title, alignment="left")
+    legend.get_title().set_fontsize(rcParams["figure.titlesize"])
+    legend.get_title().set_fontweight("bold")
+    return figure
+
+
+def _scale(place: _Row, found: Ledger) -> None:
+    """Mark the whole of a GPU or instance, or the highest power."""
+    top = 1.0 if found.measure == "sm" else place.full
+    y = place.base + top / place.full
+    place.axes.hlines(
+        y, _at(found.start), _at(found.end), color=rcParams["text.color"], linewidth=0.5, alpha=0.35, linestyle=":"
+    )
+    axes = place.axes.get_yaxis_transform()
+    for value, at in ((top, y), (0.0, place.base)):
+        place.axes.text(
+            1.005, at, _value(found.measure, value), transform=axes, va="center", size=0.8 * _small(), alpha=0.7
+        )
+
+
+def _small() -> float:
+    return em() * 72
+
+
+def _ground(place: _Row, lane: Lane, found: Ledger) -> None:
+    """Draw the empty row, and the time without a run below it."""
+    begin, end = _at(found.start), _at(found.end)
+    ink = rcParams["text.color"]
+    place.axes.add_patch(Rectangle((begin, place.base), end - begin, 1, facecolor=ink, alpha=0.05, linewidth=0))
+    place.axes.hlines(place.base, begin, end, color=ink, linewidth=rcParams["axes.linewidth"], alpha=0.6)
+    clock = found.start
+    for block in (*sorted(lane.blocks, key=lambda one: one.start), None):
+        until = block.start if block else found.end
+        if until > clock:
+            strip = Rectangle(
+                (_at(clock), place.base - _STRIP),
+                _at(until) - _at(clock),
+                _STRIP,
+                facecolor=_IDLE,
+                alpha=0.55,
+                linewidth=0,
+            )
+            place.axes.add_patch(strip)
+        clock = max(clock, block.end) if block else clock
+
+
+def _block(place: _Row, block: Block, layer: Layer | None, name: str, *, linked: bool) -> None:
+    color = COLORS[block.placed.color % len(COLORS)]
+    more = {"url": f"#{anchor(block.placed.run_id)}"} if linked else {}
+    begin, end = _at(block.start), _at(block.end)
+    if layer is None:
+        frame = Rectangle(
+            (begin, place.base),
+            end - begin,
+            1,
+            facecolor=color,
+            alpha=0.25,
+            edgecolor=color,
+            linestyle="--",
+            gid=name,
+            **more,
+        )
+        place.axes.add_patch(frame)
+    else:
+        look = {"alpha": 0.88} if block.own else {"alpha": 0.4, "linestyle": "--"}
+        _fill(place, layer, facecolor=color, edgecolor=color, linewidth=0.4, gid=name, **look, **more)  # fmt: skip
+        if block.lost > 0:
+            part = _after(layer, block.end - block.lost)
+            _fill(
+                place,
+                part,
+                facecolor="none",
+                edgecolor="#ffffff",
+                hatch="/////",
+                linewidth=0,
+                gid=f"{name}-lost",
+                **more,
+            )
+        if (missing := float(layer.edges[-1])) < block.end:
+            rest = Rectangle(
+                (_at(missing), place.base), end - _at(missing), 1, facecolor=color, alpha=0.12, linewidth=0
+            )
+            place.axes.add_patch(rest)
+    _name(place, block, layer, color)
+    for mark in block.marks:
+        if mark.kind == "phase" and block.start <= mark.at <= block.end:
+            place.axes.vlines(_at(mark.at), place.base + 1, place.base + 1 + _MARK, color=color, linewidth=1)
+        elif block.start <= mark.at <= block.end:
+            place.axes.plot(
+                _at(mark.at), place.base + 1 + _MARK, "v", color=_RULE, markersize=0.55 * _small(), clip_on=False
+            )
+    if block.placed.early:
+        top = float(place.y(layer.high)[-1]) if layer is not None else place.base + 0.5
+        place.axes.plot(end, max(top, place.base + 0.15), "X", color=_FAILED, markersize=0.8 * _small(),
+                        markeredgecolor="#ffffff", markeredgewidth=0.5, clip_on=False, zorder=5)  # fmt: skip
+
+
+def _fill(place: _Row, layer: Layer, **look: object) -> None:
+    if not len(layer.low):
+        return
+    x = np.repeat(layer.edges, 2)[1:-1]
+    low, high = np.repeat(place.y(layer.low), 2), np.repeat(place.y(layer.high), 2)
+    moments = np.array([_at(one) for one in x])
+    outline = np.column_stack([np.concatenate([moments, moments[::-1]]), np.concatenate([low, high[::-1]])])
+    place.axes.add_patch(Polygon(outline, closed=True, **look))
+
+
+def _after(layer: Layer, moment: float) -> Layer:
+    """Return the part of a layer after a moment."""
+    first = max(0, int(np.searchsorted(layer.edges, moment, "right")) - 1)
+    edges = layer.edges[first:].copy()
+    edges[0] = max(edges[0], moment)
+    return Layer(layer.block, edges, layer.low[first:], layer.high[first:])
+
+
+def _name(place: _Row, block: Block, layer: Layer | None, color: str) -> None:
+    """Write the run's name in its block, or its label, if one fits."""
+    low_edge, high_edge = (layer.edges[0], layer.edges[-1]) if layer is not None else (block.start, block.end)
+    middle, wide = float(low_edge + high_edge) / 2, float(high_edge - low_edge) * place.per_second
+    label, _, rest = block.placed.title.partition(" ")
+    for lines in ((block.placed.title,), (label, rest), (label,)):
+        needed = (max(map(len, lines)) + 1) * _LETTER * em()
+        if needed > wide or not all(lines):
+            continue
+        y, high = place.base + 0.5, place.inches
+        if layer is not None:
+            half = needed / place.per_second / 2
+            under = (layer.edges[:-1] < middle + half) & (layer.edges[1:] > middle - half)
+            below, above = (float(np.median(place.y(ends)[under])) for ends in (layer.low, layer.high))
+            y, high = (below + above) / 2, (above - below) * place.inches
+        if high < 1.2 * len(lines) * em():
+            continue
+        ink = rcParams["text.color"] if layer is None or not block.own else _contrast(color)
+        back = {"facecolor": color, "edgecolor": "none", "pad": 0.8} if block.lost and layer is not None else None
+        place.axes.text(
+            _at(middle),
+            y,
+            "\n".join(lines),
+            ha="center",
+            va="center",
+            color=ink,
+            size=_small(),
+            bbox=back,
+            linespacing=1.1,
+        )
+        return
+
+
+def _contrast(color: str) -> str:
+    red, green, blue = to_rgb(color)
+    return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.52 else "#ffffff"
+
+
+def _frame(axes: Axes, found: Ledger, count: int) -> None:
+    zone = tzlocal()
+    locator = dates.AutoDateLocator(tz=zone, minticks=3, maxticks=9)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=zone, show_offset=False))
+    begin, end = datetime.fromtimestamp(found.start, zone), datetime.fromtimestamp(found.end, zone)
+    days = f"{begin:%Y-%m-%d}" if begin.date() == end.date() else f"{begin:%Y-%m-%d} to {end:%Y-%m-%d}"
+    axes.set_xlabel(f"{days}, {begin:%Z}")
+    axes.set_xlim(_at(found.start), _at(found.end))
+    axes.set_ylim(-2 * _STRIP, (count - 1) * _PITCH + 1 + 2 * _MARK)
+    axes.set_yticks([(count - 1 - at) * _PITCH + 0.5 for at in range(count)], list(_lane_names(found.lanes)))
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    axes.spines["left"].set_visible(False)
+
+
+def _lane_names(lanes: Sequence[Lane]) -> Iterator[str]:
+    """Yield the names of lanes; the first of each host has the host's above it, where there are several."""
+    several = len({lane.host for lane in lanes}) > 1
+    last = ""
+    for lane in lanes:
+        yield f"{lane.host}\n{lane.name}" if several and lane.host != last else lane.name
+        last = lane.host
+
+
+def _legend(found: Ledger) -> list[Patch | Line2D]:
+    """Return the keys of what the ledger shows."""
+    blocks = list(found.blocks)
+    kinds = {mark.kind for block in blocks for mark in block.marks}
+    ink = rcParams["text.color"]
+
+    def point(marker: str, color: str, label: str) -> Line2D:
+        return Line2D([], [], color=color, marker=marker, linestyle="", markersize=0.7 * _small(), label=label)
+
+    keys: list[Patch | Line2D] = []
+    if any(block.lost > 0 for block in blocks):
+        keys.append(
+            Patch(
+                facecolor="#7f7f9f",
+                edgecolor="#ffffff",
+                hatch="/////",
+                linewidth=0,
+                label="time lost to runs beside it",
+            )
+        )
+    if any(len(lane.idle_x) for lane in found.lanes):
+        keys.append(Patch(facecolor=_IDLE, alpha=0.55, label="idle power"))
+    keys.append(Line2D([], [], color=_IDLE, alpha=0.55, linewidth=3, label="no run"))
+    if any(not block.own for block in blocks):
+        keys.append(Patch(facecolor="#7f7f9f", alpha=0.4, linestyle="--", label="not its own value"))
+    if "phase" in kinds:
+        keys.append(point("|", ink, "phase begins"))
+    if "rule" in kinds:
+        keys.append(point("v", _RULE, "rule fired"))
+    if any(block.placed.early for block in blocks):
+        keys.append(point("X", _FAILED, "ended early"))
+    return keys
+
+
+def _value(measure: str, value: float) -> str:
+    return f"{value:.0%}" if measure == "sm" else f"{value:.0f} W"
+
+
+def _at(moment: float) -> float:
+    """Return a Unix time as matplotlib's date."""
+    return moment / _SECONDS_OF_DAY

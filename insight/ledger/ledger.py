@@ -1,0 +1,308 @@
+"""Ledger of GPUs: lanes of GPUs and MIG instances, and the runs on them over real time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hypergauge.core.errors import BadRequest, NoData, did_you_mean
+from hypergauge.insight.ledger.costs import Cost, costs, sentence
+from hypergauge.insight.sharing.collocation import interference
+from hypergauge.insight.sharing.interference import Interference
+from hypergauge.sql.queries.ledger import (
+    IdleCurve,
+    Mark,
+    PlacedRun,
+    ShareCurve,
+    idle_power,
+    marks,
+    measured,
+    placed_runs,
+    shares,
+)
+from hypergauge.sql.queries.neighbours import other_runs
+from hypergauge.sql.queries.notices import Fact, Notice, notices
+from hypergauge.sql.runs.selection import RunInfo
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["MEASURES", "Block", "Floats", "Lane", "Ledger", "ledger"]
+
+Floats = npt.NDArray[np.float64]
+
+# Quantities of each measure, the best first: a share of the multiprocessors, and watts.
+MEASURES: Mapping[str, tuple[str, ...]] = {
+    "sm": ("gpu_sm_utilization", "gpu_sm_active", "gpu_utilization"),
+    "power": ("gpu_energy_attributed", "gpu_power"),
+}
+# Points over the whole time: more than a page shows.
+_POINTS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Run on a lane. Times are Unix seconds.
+
+    Attributes
+    ----------
+    end
+        Now for a running run.
+    quantity
+        Source of the values; empty if nothing measured them.
+    own
+        Whether all values are the run's own; otherwise some are an even part of those of a shared device.
+    x, value
+        Start of each step and its mean, a share of 1 or watts.
+    cost
+        Cost of the runs beside it; ``None`` if unknown.
+    """
+
+    placed: PlacedRun
+    start: float
+    end: float
+    quantity: str
+    own: bool
+    x: Floats
+    value: Floats
+    cost: Cost | None
+    marks: tuple[Mark, ...]
+
+    @property
+    def lost(self) -> float:
+        """Seconds that the runs beside it cost; 0 if unknown."""
+        return self.cost.share * (self.end - self.start) if self.cost else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """GPU or MIG instance with its blocks in order of start.
+
+    Attributes
+    ----------
+    idle_x, idle
+        Idle power of a whole GPU in watts; empty for an instance, and for the measure ``sm``.
+    """
+
+    place_id: int
+    host: str
+    name: str
+    simulated: bool
+    blocks: tuple[Block, ...]
+    idle_x: Floats
+    idle: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Lanes of GPUs over real time, in Unix seconds.
+
+    Attributes
+    ----------
+    measure
+        Height of the blocks: ``sm`` or ``power``; see `MEASURES`.
+    sentence
+        Summary: what sharing saved and cost, or how busy the lanes were.
+    """
+
+    measure: str
+    start: float
+    end: float
+    lanes: tuple[Lane, ...]
+    sentence: str
+    notices: tuple[Notice, ...]
+
+    @property
+    def blocks(self) -> Iterator[Block]:
+        """All blocks, lane by lane."""
+        return (block for lane in self.lanes for block in lane.blocks)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {
+            "measure": self.measure,
+            "sentence": self.sentence,
+            "lanes": [
+                {
+                    "host": lane.host,
+                    "lane": lane.name,
+                    "simulated": lane.simulated,
+                    "blocks": [_block(block) for block in lane.blocks],
+                }
+                for lane in self.lanes
+            ],
+            "notices": [asdict(one) for one in self.notices],
+        }
+
+
+def _block(block: Block) -> dict[str, Any]:
+    return {
+        "run": block.placed.run,
+        "title": block.placed.title,
+        "status": block.placed.status,
+        "started": block.start,
+        "ended": block.end,
+        "shared": block.placed.shared,
+        "quantity": block.quantity or None,
+        "own": block.own,
+        "mean": float(block.value.mean()) if len(block.value) else None,
+        "lost_seconds": block.lost,
+        "slowdown": block.cost.ratio if block.cost else None,
+    }
+
+
+def ledger(
+    connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str] = (), *, sharing: Interference | None = None
+) -> Ledger:
+    """Return the ledger of the GPUs that runs used.
+
+    Parameters
+    ----------
+    metrics
+        At most one quantity of `MEASURES`; by default the share of the multiprocessors if measured, else watts.
+    sharing
+        Cost of sharing, if the caller has it. By default that of the runs' experiments, which hold the runs alone.
+
+    Raises
+    ------
+    BadRequest
+        The metric is no height of a block.
+    NoData
+        None of the runs has used a GPU.
+    """
+    measure = _measure(connection, runs, metrics)
+    placed = placed_runs(connection, [run.run_id for run in runs])
+    if not placed:
+        started = any(run.started_at is not None for run in runs)
+        raise NoData("none of the runs used a GPU" if started else "none of the selected runs has started yet")
+    if sharing is None:
+        sharing = interference(connection, list(dict.fromkeys(str(run.experiment_id) for run in runs)))
+    now = datetime.now(UTC)
+    start, stop = min(one.started_at for one in placed), max(one.ended_at or now for one in placed)
+    step = max(1.0, (stop - start).total_seconds() / _POINTS)
+    ids = list(dict.fromkeys(one.run_id for one in placed))
+    curves = {(one.run_id, one.place_id): one for one in shares(connection, ids, measure, start, stop, step)}
+    idle = _idle(connection, placed, curves, start, stop, step) if measure == "power" else {}
+    known, found = costs(sharing), marks(connection, ids)
+    lanes: dict[int, list[Block]] = {}
+    for one in placed:
+        curve = curves.get((one.run_id, one.place_id))
+        mine = tuple(mark for mark in found if mark.run_id == one.run_id)
+        lanes.setdefault(one.place_id, []).append(_made(one, curve, known.get(one.run), mine, now))
+    made = tuple(_lane(blocks, idle.get(place_id)) for place_id, blocks in lanes.items())
+    return Ledger(
+        measure=measure,
+        start=start.timestamp(),
+        end=stop.timestamp(),
+        lanes=made,
+        sentence=sentence(sharing, {run.full_label: run.name for run in runs if run.run_id in ids}) or _use(made),
+        notices=notices(connection, _facts(connection, runs, made)),
+    )
+
+
+def _measure(connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str]) -> str:
+    if not metrics:
+        there = measured(connection, [run.run_id for run in runs], MEASURES["sm"])
+        return "sm" if there else "power"
+    if len(metrics) > 1:
+        raise BadRequest("a ledger has one height: give one --metric, or none")
+    [metric] = metrics
+    for measure, quantities in MEASURES.items():
+        if metric in quantities:
+            return measure
+    every = [one for quantities in MEASURES.values() for one in quantities]
+    raise BadRequest(
+        f"the height of a ledger is one of {', '.join(every)}, not {metric!r}{did_you_mean(metric, every)}"
+    )
+
+
+def _idle(
+    connection: Connection, placed: Iterable[PlacedRun], curves: Mapping[tuple[str, int], ShareCurve], start: datetime,
+    stop: datetime, step: float,
+) -> dict[int, IdleCurve]:  # fmt: skip
+    """Return the idle power of lanes by resource. A lane with power of whole GPUs has none: that includes idle power."""
+    whole = {place_id for (_, place_id), curve in curves.items() if curve.quantity == "gpu_power"}
+    places = {one.place_id for one in placed} - whole
+    return {one.place_id: one for one in idle_power(connection, sorted(places), start, stop, step)}
+
+
+def _made(
+    placed: PlacedRun, curve: ShareCurve | None, cost: Cost | None, found: tuple[Mark, ...], now: datetime
+) -> Block:
+    return Block(
+        placed=placed,
+        start=placed.started_at.timestamp(),
+        end=(placed.ended_at or now).timestamp(),
+        quantity=curve.quantity if curve else "",
+        own=all(curve.own) if curve else True,
+        x=np.array(curve.x if curve else (), np.float64),
+        value=np.array(curve.value if curve else (), np.float64),
+        cost=cost,
+        marks=found,
+    )
+
+
+def _lane(blocks: Sequence[Block], idle: IdleCurve | None) -> Lane:
+    first = blocks[0].placed
+    return Lane(
+        first.place_id, first.host, first.lane, any(block.placed.simulated for block in blocks), tuple(blocks),
+        np.array(idle.x if idle else (), np.float64), np.array(idle.value if idle else (), np.float64),
+    )  # fmt: skip
+
+
+def _use(lanes: Sequence[Lane]) -> str:
+    """Return a sentence on how busy the lanes were, from the first start to the last end."""
+    blocks = [block for lane in lanes for block in lane.blocks]
+    span = max(block.end for block in blocks) - min(block.start for block in blocks)
+    busy = sum(end - start for lane in lanes for start, end in _together(lane.blocks)) / (span * len(lanes) or 1)
+    runs = len({block.placed.run_id for block in blocks})
+    devices = "GPU" if all(lane.place_id for lane in lanes) and len(lanes) == 1 else "GPUs and MIG instances"
+    simulated = {lane.simulated for lane in lanes}
+    kind = "simulated " if simulated == {True} else "real and simulated " if len(simulated) > 1 else ""
+    return f"{runs} run{'s'[: runs != 1]} on {len(lanes)} {kind}{devices}: runs held them for {busy:.0%} of the time."
+
+
+def _together(blocks: Sequence[Block]) -> Iterator[tuple[float, float]]:
+    """Yield the intervals in which a lane has a run."""
+    start, end = blocks[0].start, blocks[0].end
+    for block in blocks[1:]:
+        if block.start > end:
+            yield start, end
+            start, end = block.start, block.end
+        end = max(end, block.end)
+    yield start, end
+
+
+def _facts(connection: Connection, runs: Sequence[RunInfo], lanes: Sequence[Lane]) -> Iterator[Fact]:
+    """Yield the facts without which the ledger would mislead."""
+    blocks = [block for lane in lanes for block in lane.blocks]
+    drawn = {block.placed.run_id for block in blocks}
+    if without := [run.full_label for run in runs if run.started_at is not None and run.run_id not in drawn]:
+        yield Fact("without_gpu", without)
+    for code, some in (
+        ("divided_evenly", [block for block in blocks if not block.own]),
+        ("without_own_values", [block for block in blocks if not block.quantity]),
+    ):
+        if some:
+            yield Fact(code, list(dict.fromkeys(block.placed.run for block in some)))
+    others = other_runs(connection, sorted(drawn))
+    chosen = {run.full_label for run in runs}
+    if beside := [run.full_label for run in runs if set(others.get(run.run_id, ())) - chosen]:
+        yield Fact("shared_resource", beside)
+    early: dict[str, list[str]] = {}
+    for run in runs:
+        if run.run_id in drawn and run.ended_early:
+            early.setdefault(run.status, []).append(run.full_label)
+    yield from (Fact("ended_early", some, {"status": status}) for status, some in early.items())
+    for code, labels in (
+        ("simulated_gpu", [run.full_label for run in runs if run.run_id in drawn and run.simulated]),
+        ("running", [run.full_label for run in runs if run.run_id in drawn and run.status == "running"]),
+    ):
+        if labels:
+            yield Fact(code, labels)
+    for profilers in dict.fromkeys(run.profilers for run in runs if run.run_id in drawn and run.profilers):
+        labels = [run.full_label for run in runs if run.run_id in drawn and run.profilers == profilers]
+        yield Fact("profiled", labels, {"profilers": profilers.split("+")})
