@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypergauge.dashboards.grafana.curves import or_placeholder
@@ -13,7 +14,9 @@ from hypergauge.dashboards.palette import COLORS
 __all__ = ["colored_by_name", "ratio_heatmap", "states"]
 
 
-def states(title: str, rows: str, *, line: str, state: str, **more: Any) -> Json:
+def states(
+    title: str, rows: str, *, line: str, state: str, text: str | None = None, links: Sequence[Json] = (), **more: Any
+) -> Json:
     """Return a timeline of ``time``, ``ended``, `line`, `state` and ``color``, an index of `COLORS`.
 
     Parameters
@@ -22,12 +25,16 @@ def states(title: str, rows: str, *, line: str, state: str, **more: Any) -> Json
         SQL relation.
     line, state
         Columns of the line's name and of the text on it.
+    text
+        Column of the text, where `state` is an id for links.
     """
+    texts = f", {text} as text" if text else ""
     colored = {
         "configRefId": "C",
         "mappings": [
             {"fieldName": "value", "handlerKey": "mappings.value"},
             {"fieldName": "color", "handlerKey": "mappings.color"},
+            *([{"fieldName": "text", "handlerKey": "mappings.text"}] if text else []),
         ],
         "applyTo": {"id": "byName", "options": state},
     }
@@ -36,7 +43,7 @@ def states(title: str, rows: str, *, line: str, state: str, **more: Any) -> Json
         [
             query(f"select time, ended, {line}, {state} from {rows}"),
             query(
-                f"select distinct {state} as value, ({literals(COLORS)})[color::integer + 1] as color from {rows}",
+                f"select distinct {state} as value{texts}, ({literals(COLORS)})[color::integer + 1] as color from {rows}",
                 ref="C",
             ),
         ],
@@ -44,7 +51,9 @@ def states(title: str, rows: str, *, line: str, state: str, **more: Any) -> Json
             {"id": "configFromData", "options": colored},
             partition(line),
         ],
-        overrides=[for_name(state, displayName=f"${{__field.labels.{line}}}")],
+        overrides=[
+            for_name(state, displayName=f"${{__field.labels.{line}}}", **({"links": list(links)} if links else {}))
+        ],
         legend=False,
         **more,
     )

@@ -35,6 +35,8 @@ _IDLE, _FAILED, _RULE = "#9aa0a6", "#d1382c", "#c98a00"
 # Ink that a page replaces with its own color.
 _INK = "#010203"
 _SECONDS_OF_DAY = 86_400
+# Share of the whole time from which missing values are shown.
+_GAP = 0.01
 
 
 def draw_ledger(found: Ledger, ending: str, looks: Looks) -> bytes:
@@ -107,7 +109,7 @@ def _figure(found: Ledger, style: Style, looks: Looks, *, linked: bool) -> Figur
     )
     head = (title.count("\n") + 2) * _LINE * em() * 1.2
     notes = [height_text(found), *(one.text for one in found.notices)]
-    figure = empty(notes, looks if looks.notes else Looks(looks.style, looks.size), width, count * _PITCH * row + head)
+    figure = empty(notes, looks, width, count * _PITCH * row + head)
     axes = figure.subplots()
     span = (found.end - found.start) or 1.0
     per_second = 0.82 * width / span
@@ -120,7 +122,7 @@ def _figure(found: Ledger, style: Style, looks: Looks, *, linked: bool) -> Figur
             if layer.block is None:
                 _fill(place, layer, facecolor=_IDLE, alpha=0.55, linewidth=0)
         for block in lane.blocks:
-            _block(place, block, by_block.get(id(block)), f"block-{block_number}", linked=linked)
+            _block(place, found, block, by_block.get(id(block)), f"block-{block_number}", linked=linked)
             block_number += 1
         _scale(place, found)
     _frame(axes, found, count)
@@ -171,7 +173,7 @@ def _ground(place: _Row, lane: Lane, found: Ledger) -> None:
         clock = max(clock, block.end) if block else clock
 
 
-def _block(place: _Row, block: Block, layer: Layer | None, name: str, *, linked: bool) -> None:
+def _block(place: _Row, found: Ledger, block: Block, layer: Layer | None, name: str, *, linked: bool) -> None:
     color = COLORS[block.placed.color % len(COLORS)]
     more = {"url": f"#{anchor(block.placed.run_id)}"} if linked else {}
     begin, end = _at(block.start), _at(block.end)
@@ -203,7 +205,7 @@ def _block(place: _Row, block: Block, layer: Layer | None, name: str, *, linked:
                 gid=f"{name}-lost",
                 **more,
             )
-        if (missing := float(layer.edges[-1])) < block.end:
+        if (missing := float(layer.edges[-1])) < block.end - _GAP * (found.end - found.start):
             rest = Rectangle(
                 (_at(missing), place.base), end - _at(missing), 1, facecolor=color, alpha=0.12, linewidth=0
             )
@@ -242,8 +244,9 @@ def _after(layer: Layer, moment: float) -> Layer:
 
 def _name(place: _Row, block: Block, layer: Layer | None, color: str) -> None:
     """Write the run's name in its block, or its label, if one fits."""
-    low_edge, high_edge = (layer.edges[0], layer.edges[-1]) if layer is not None else (block.start, block.end)
-    middle, wide = float(low_edge + high_edge) / 2, float(high_edge - low_edge) * place.per_second
+    begin, end = (layer.edges[0], layer.edges[-1]) if layer is not None else (block.start, block.end)
+    end = min(end, block.end - block.lost)  # beside the hatches
+    middle, wide = float(begin + end) / 2, float(end - begin) * place.per_second
     label, _, rest = block.placed.title.partition(" ")
     for lines in ((block.placed.title,), (label, rest), (label,)):
         needed = (max(map(len, lines)) + 1) * _LETTER * em()
@@ -258,7 +261,6 @@ def _name(place: _Row, block: Block, layer: Layer | None, color: str) -> None:
         if high < 1.2 * len(lines) * em():
             continue
         ink = rcParams["text.color"] if layer is None or not block.own else _contrast(color)
-        back = {"facecolor": color, "edgecolor": "none", "pad": 0.8} if block.lost and layer is not None else None
         place.axes.text(
             _at(middle),
             y,
@@ -267,7 +269,6 @@ def _name(place: _Row, block: Block, layer: Layer | None, color: str) -> None:
             va="center",
             color=ink,
             size=_small(),
-            bbox=back,
             linespacing=1.1,
         )
         return
@@ -328,6 +329,8 @@ def _legend(found: Ledger) -> list[Patch | Line2D]:
     keys.append(Line2D([], [], color=_IDLE, alpha=0.55, linewidth=3, label="no run"))
     if any(not block.own for block in blocks):
         keys.append(Patch(facecolor="#7f7f9f", alpha=0.4, linestyle="--", label="not its own value"))
+    if any(len(block.x) and block.x[-1] < block.end - 2 * _GAP * (found.end - found.start) for block in blocks):
+        keys.append(Patch(facecolor="#7f7f9f", alpha=0.2, label="no values"))
     if "phase" in kinds:
         keys.append(point("|", ink, "phase begins"))
     if "rule" in kinds:

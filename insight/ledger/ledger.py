@@ -259,10 +259,11 @@ def _use(lanes: Sequence[Lane]) -> str:
     span = max(block.end for block in blocks) - min(block.start for block in blocks)
     busy = sum(end - start for lane in lanes for start, end in _together(lane.blocks)) / (span * len(lanes) or 1)
     runs = len({block.placed.run_id for block in blocks})
-    devices = "GPU" if all(lane.place_id for lane in lanes) and len(lanes) == 1 else "GPUs and MIG instances"
     simulated = {lane.simulated for lane in lanes}
     kind = "simulated " if simulated == {True} else "real and simulated " if len(simulated) > 1 else ""
-    return f"{runs} run{'s'[: runs != 1]} on {len(lanes)} {kind}{devices}: runs held them for {busy:.0%} of the time."
+    return (
+        f"{runs} run{'s'[: runs != 1]} on {len(lanes)} {kind}GPUs and MIG instances: in use for {busy:.0%} of the time."
+    )
 
 
 def _together(blocks: Sequence[Block]) -> Iterator[tuple[float, float]]:

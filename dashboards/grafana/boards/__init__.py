@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hypergauge.core.errors import BadRequest, did_you_mean
-from hypergauge.dashboards.grafana.boards import fleet, inter, intra, mixed, pipeline, run
+from hypergauge.dashboards.grafana.boards import fleet, inter, intra, ledger, mixed, pipeline, run
 from hypergauge.dashboards.grafana.queries import Json
 
 __all__ = ["BOARDS", "board"]
@@ -16,6 +16,7 @@ BOARDS: Mapping[str, Callable[[], Json]] = {
     "bench-mixed": mixed.board,
     "bench-run": run.board,
     "bench-fleet": fleet.board,
+    "bench-ledger": ledger.board,
     "bench-pipeline": pipeline.board,
 }
 

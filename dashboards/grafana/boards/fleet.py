@@ -58,7 +58,10 @@ def board() -> Json:
                 "host", "Host", "select distinct host from places where kind = 'host' and origin = '' order by host"
             ),
         ],
-        links=[board_link("Pipeline", "bench-pipeline", keep_time=True)],
+        links=[
+            board_link("GPU ledger", "bench-ledger", keep_time=True),
+            board_link("Pipeline", "bench-pipeline", keep_time=True),
+        ],
         start="now-6h",
         refresh="10s",
     )

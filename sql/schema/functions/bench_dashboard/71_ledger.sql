@@ -93,7 +93,7 @@ $$;
 
 -- Return the newest runs of this site with GPUs in an interval; of all hosts or experiments where null.
 create or replace function bench_dashboard.ledger_runs(
-    start timestamptz, stop timestamptz, hosts text[] default null, experiments integer[] default null, p_most integer default 200
+    start timestamptz, stop timestamptz, hosts text[] default null, experiments text[] default null, p_most integer default 200
 ) returns text[] language sql stable as $$
     select array(
         select r.run_id
@@ -101,14 +101,13 @@ create or replace function bench_dashboard.ledger_runs(
         where p.gpu_uuid is not null and p.origin = '' and p.started_at < ledger_runs.stop
           and coalesce(p.ended_at, 'infinity') > ledger_runs.start
           and (ledger_runs.hosts is null or p.host = any(ledger_runs.hosts))
-          and (ledger_runs.experiments is null or w.experiment_id = any(ledger_runs.experiments))
+          and (ledger_runs.experiments is null or w.experiment_id::text = any(ledger_runs.experiments))
         group by r.run_id order by max(p.started_at) desc, r.run_id limit p_most)
 $$;
 
 -- Return the blocks of runs as states of lines, one line for each run that is on a lane at the same time.
 create or replace function bench_dashboard.ledger_states(p_runs text[], start timestamptz, stop timestamptz)
-returns table ("time" timestamptz, ended timestamptz, lane text, title text, color text, run_id text, from_ms bigint,
-               to_ms bigint)
+returns table ("time" timestamptz, ended timestamptz, lane text, run_id text, title text, color text)
 language plpgsql stable rows 100 as $$
 declare
     several constant boolean := (select count(distinct host) > 1 from ledger_blocks(p_runs));
@@ -132,8 +131,6 @@ begin
         title := concat_ws(' ', block.title, case when block.early then '✗' end);
         color := block.color;
         run_id := block.run_id;
-        from_ms := floor(extract(epoch from block.started_at) * 1000);
-        to_ms := ceil(extract(epoch from coalesce(block.ended_at, now())) * 1000);
         return next;
     end loop;
 end $$;
@@ -160,4 +157,49 @@ language sql stable as $$
            (sum(seconds) / nullif(b.lanes * extract(epoch from b.high - b.low), 0))::float8,
            (coalesce(sum(seconds) filter (where n > 1), 0) / nullif(sum(seconds), 0))::float8
     from bounds b join spans using (simulated) group by b.simulated, b.runs, b.lanes, b.low, b.high order by b.simulated
+$$;
+
+-- Return a sentence on the use of the lanes of runs; no row without runs.
+create or replace function bench_dashboard.ledger_sentence(p_runs text[], start timestamptz, stop timestamptz)
+returns setof text language sql stable as $$
+    select string_agg(format('%s %s on %s %sGPUs and MIG instances: in use for %s%% of the time%s.', runs,
+                             case runs when 1 then 'run' else 'runs' end, lanes, case when simulated then 'simulated ' end,
+                             round(100 * busy), case when shared > 0 then format(', shared for %s%% of that', round(100 * shared)) end),
+                      ' ' order by simulated)
+    from ledger_use(p_runs, ledger_sentence.start, ledger_sentence.stop) having count(*) > 0
+$$;
+
+-- Return the runs' own parts of lanes for a stacked chart, with the idle power of whole GPUs below them where `measure` is
+-- `power`. Values that are not a run's own have a title that says so.
+create or replace function bench_dashboard.ledger_chart(
+    p_runs text[], measure text, start timestamptz, stop timestamptz, step_ms double precision, p_places integer[]
+) returns table ("time" timestamptz, title text, color text, stroke text, value double precision) language sql stable as $$
+    with parts as materialized (
+        select * from ledger_shares(p_runs, ledger_chart.measure, ledger_chart.start, ledger_chart.stop, ledger_chart.step_ms,
+                                    p_places)
+    ), titles as materialized (
+        select distinct run_id, title, color, stroke from ledger_blocks(p_runs)
+    ), evenly as materialized (
+        select run_id, bool_or(not own) as divided from parts group by run_id
+    )
+    select x.time, x.title, x.color, x.stroke, x.value
+    from (select p.time, t.title || case when e.divided then ' (even part)' else '' end as title, t.color, t.stroke, p.value
+          from parts p join titles t using (run_id) join evenly e using (run_id)
+          union all
+          select i.time, 'idle', '-', '-', i.value  -- the lowest: series are ordered by their labels
+         
+          from ledger_idle(p_places, ledger_chart.start, ledger_chart.stop, ledger_chart.step_ms) i
+          where ledger_chart.measure = 'power' and not exists (select from parts where quantity = 'gpu_power')) x
+    order by x.time, x.title
+$$;
+
+-- Return the GPUs and MIG instances on which runs were placed, by name; of all hosts where null.
+create or replace function bench_dashboard.ledger_lanes(hosts text[] default null)
+returns table (place_id integer, host text, lane text) language sql stable as $$
+    select l.place_id, l.host, d.device
+    from places l join devices d using (place_id)
+    where l.kind in ('gpu', 'instance') and l.origin = '' and (ledger_lanes.hosts is null or l.host = any(ledger_lanes.hosts))
+      and exists (select from placements p where p.host = l.host and p.gpu_uuid = l.gpu_uuid and p.origin = ''
+                  and p.gpu_instance_id is not distinct from l.gpu_instance_id)
+    order by l.host, d.device, l.place_id
 $$;
