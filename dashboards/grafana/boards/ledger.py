@@ -129,7 +129,7 @@ def _parts(title: str, measure: str, *, unit: str) -> Json:
         [
             query(
                 f"""
-                select time, title, color, stroke, value
+                select time, color, stroke, title, value
                 from ledger_chart({_RUNS}, '{measure}', {parts.RANGE}, {_LANES}) order by time
                 """,
                 series=True,
@@ -142,6 +142,7 @@ def _parts(title: str, measure: str, *, unit: str) -> Json:
             "barWidthFactor": 1,
             "fillOpacity": 85,
             "lineWidth": 0,
+            **({"axisSoftMax": 1} if measure == "sm" else {}),
             "stacking": {"mode": "normal", "group": "A"},
         },
         overrides=[for_regexp('/title="idle"/', color=color(_GREY)), *by_label()],

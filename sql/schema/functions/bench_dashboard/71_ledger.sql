@@ -181,16 +181,27 @@ create or replace function bench_dashboard.ledger_chart(
         select distinct run_id, title, color, stroke from ledger_blocks(p_runs)
     ), evenly as materialized (
         select run_id, bool_or(not own) as divided from parts group by run_id
+    ), layers as materialized (
+        select p.time, t.title || case when e.divided then ' (even part)' else '' end as title, t.color, t.stroke, p.value
+        from parts p join titles t using (run_id) join evenly e using (run_id)
+        union all
+        -- The lowest: series are ordered by their labels.
+        select i.time, 'idle', '-', '-', i.value
+        from ledger_idle(p_places, ledger_chart.start, ledger_chart.stop, ledger_chart.step_ms) i
+        where ledger_chart.measure = 'power' and not exists (select from parts where quantity = 'gpu_power')
+    ), usual as (
+        select max(seconds) as seconds
+        from (select percentile_disc(0.5) within group (order by seconds) as seconds
+              from (select title, extract(epoch from time - lag(time) over (partition by title order by time)) as seconds
+                    from layers) x
+              where seconds > 0 group by title) y
     )
-    select x.time, x.title, x.color, x.stroke, x.value
-    from (select p.time, t.title || case when e.divided then ' (even part)' else '' end as title, t.color, t.stroke, p.value
-          from parts p join titles t using (run_id) join evenly e using (run_id)
-          union all
-          select i.time, 'idle', '-', '-', i.value  -- the lowest: series are ordered by their labels
-         
-          from ledger_idle(p_places, ledger_chart.start, ledger_chart.stop, ledger_chart.step_ms) i
-          where ledger_chart.measure = 'power' and not exists (select from parts where quantity = 'gpu_power')) x
-    order by x.time, x.title
+    -- All layers have the same times, for a stack. A run's first step begins with the run.
+    select x.bin, title, color, stroke, avg(value)
+    from layers cross join usual
+    cross join lateral (select date_bin(make_interval(secs => coalesce(seconds, 1)), time,
+                                        timestamptz '2000-01-03 00:00:00+00') as bin) x
+    group by x.bin, title, color, stroke order by x.bin, title
 $$;
 
 -- Return the GPUs and MIG instances on which runs were placed, by name; of all hosts where null.
