@@ -12,6 +12,7 @@ from hypergauge.insight.comparison.comparison import Comparison, compare
 from hypergauge.insight.comparison.entry import Further
 from hypergauge.insight.comparison.trust import trust
 from hypergauge.insight.highlights import Highlight, of_runs
+from hypergauge.insight.ledger.ledger import Ledger, ledger
 from hypergauge.insight.sharing.collocation import facts, interference, verdict
 from hypergauge.insight.sharing.interference import Interference
 from hypergauge.sql.queries.charts import software_keys
@@ -62,6 +63,8 @@ class Report:
         Facts without which the comparison would mislead.
     charts
         Charts by run and, if workloads have several runs, by workload; none without measurements.
+    ledger
+        Ledger of the GPUs; ``None`` if no run used one.
     devices, highlights, phases, steps, findings, qualities
         By run id.
     """
@@ -73,6 +76,7 @@ class Report:
     interference: Interference
     notices: tuple[Notice, ...]
     charts: tuple[Chart, ...]
+    ledger: Ledger | None
     devices: Mapping[str, Sequence[Device]]
     highlights: Mapping[str, Sequence[Highlight]]
     phases: Mapping[str, Sequence[Phase]]
@@ -122,6 +126,7 @@ def report(
         interference=sharing,
         notices=(*trusted.notices, *notices(connection, facts(sharing))),
         charts=tuple(_charts(connection, runs, drawn, ("run", "workload") if grouped else ("run",))),
+        ledger=_ledger(connection, runs, sharing),
         devices=_by_run(devices(connection, ids)),
         highlights=of_runs(connection, [run for run in runs if run.started_at is not None]),
         phases=_by_run(phases(connection, ids)),
@@ -152,6 +157,13 @@ def _charts(
             yield chart(connection, runs, metrics, by=by, points=points)
         except NoData:
             return
+
+
+def _ledger(connection: Connection, runs: Sequence[RunInfo], sharing: Interference) -> Ledger | None:
+    try:
+        return ledger(connection, runs, sharing=sharing)
+    except NoData:
+        return None
 
 
 def _by_run(rows: Iterable[T]) -> dict[str, list[T]]:

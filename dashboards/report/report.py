@@ -10,6 +10,7 @@ from datetime import datetime
 
 from hypergauge import __version__
 from hypergauge.dashboards.palette import COLORS
+from hypergauge.dashboards.plots.ledger_page import ledger_picture
 from hypergauge.dashboards.plots.page import chart_data, environment
 from hypergauge.dashboards.plots.panels import PROFILED, lay_out
 from hypergauge.dashboards.report import tables as report_tables
@@ -96,6 +97,7 @@ def render(found: Report, manifests: Manifests, title: str, now: datetime) -> st
         sharing=[sharing.slowdowns(found.interference), sharing.outcomes(found.interference)],
         sharing_notes=list(sharing.notes(found.interference)),
         advice=advice(found.interference),
+        ledger=ledger_picture(found.ledger) if found.ledger else None,
         charts=[(chart, layout, chart_data(layout)) for chart, layout in layouts],
         highlights={
             run.run_id: list(tables.highlight_lines(run, found.highlights.get(run.run_id, ()))) for run in found.runs

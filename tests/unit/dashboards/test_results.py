@@ -26,7 +26,7 @@ def lines(*entries: Entry, **fields: Any) -> dict[str, str]:
     """Return the results of a report with these runs, by title."""
     found: Any = {
         "experiments": (), "runs": (), "comparisons": (SimpleNamespace(entries=entries),), "verdict": (),
-        "interference": Interference("duration", (), ()), "notices": (), "charts": (), "devices": {}, "highlights": {},
+        "interference": Interference("duration", (), ()), "notices": (), "charts": (), "ledger": None, "devices": {}, "highlights": {},
         "phases": {}, "steps": {}, "findings": {}, "qualities": {}, **fields,
     }  # fmt: skip
     return {one.title: one.text for one in results(Report(**found))}
