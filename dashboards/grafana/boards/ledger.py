@@ -13,7 +13,8 @@ from hypergauge.dashboards.grafana.states import states
 __all__ = ["board"]
 
 _SPAN = "$__timeFrom()::timestamptz, $__timeTo()::timestamptz"
-_RUNS = f"ledger_runs({_SPAN}, {texts('host')}, {texts('experiment')})"
+# A subquery: as an argument of functions that are inlined, a call would be repeated for each row.
+_RUNS = f"(select ledger_runs({_SPAN}, {texts('host')}, {texts('experiment')}))::text[]"
 # The lanes as numbers; none for an empty choice.
 _LANES = f"(select array(select one::integer from unnest({texts('lane')}) one where one <> ''))"
 _EMPTY = "No run used a GPU in this time range."

@@ -19,6 +19,8 @@ language sql stable rows 100 as $$
         select place_id, device, simulated from devices where place_id in (select place_id from placed)
     ), titles as materialized (
         select * from run_titles(p_runs)
+    ), labels as materialized (
+        select r.run_id, run_label(w, r) as run from runs r join workloads w using (workload_id) where r.run_id = any(p_runs)
     )
     select b.run_id, t.run, t.title, t.color, t.stroke, r.status, r.reason, ended_early(r.status), b.place_id, b.host,
            coalesce(l.device, b.uuid), r.simulated or coalesce(l.simulated, false),
@@ -26,8 +28,7 @@ language sql stable rows 100 as $$
                    and (mine.others > 0 or exists (select from run_sets other where other.runset_id = mine.runset_id
                                                    and other.run_id <> b.run_id))),
            b.started_at, b.ended_at
-    from placed b join runs r using (run_id) join workloads w using (workload_id)
-    join titles t on t.run = run_label(w, r) left join lanes l using (place_id)
+    from placed b join runs r using (run_id) join labels using (run_id) join titles t using (run) left join lanes l using (place_id)
     order by b.host, 11, b.started_at, t.nth
 $$;
 
