@@ -7,9 +7,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import numpy as np
-from dateutil.tz import tzlocal
 from matplotlib import dates, rcParams
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
@@ -55,7 +55,9 @@ def draw_ledger(found: Ledger, ending: str, looks: Looks) -> bytes:
 def inline_svg(found: Ledger) -> str:
     """Return a ledger as an element of a page, in the page's colors; blocks are links to the rows of their runs."""
     with applied("paper") as style:
-        ink = dict.fromkeys(("text.color", "axes.edgecolor", "xtick.color", "ytick.color", "axes.labelcolor"), _INK)
+        ink: Any = dict.fromkeys(
+            ("text.color", "axes.edgecolor", "xtick.color", "ytick.color", "axes.labelcolor"), _INK
+        )
         rcParams.update(ink | {"figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none"})
         drawn = saved(_figure(found, style, Looks(notes=False), linked=True), ".svg").decode()
     drawn = _titled(found, drawn[drawn.index("<svg") :]).replace(_INK, "currentColor")
@@ -175,7 +177,7 @@ def _ground(place: _Row, lane: Lane, found: Ledger) -> None:
 
 def _block(place: _Row, found: Ledger, block: Block, layer: Layer | None, name: str, *, linked: bool) -> None:
     color = COLORS[block.placed.color % len(COLORS)]
-    more = {"url": f"#{anchor(block.placed.run_id)}"} if linked else {}
+    more: Any = {"url": f"#{anchor(block.placed.run_id)}"} if linked else {}
     begin, end = _at(block.start), _at(block.end)
     if layer is None:
         frame = Rectangle(
@@ -280,10 +282,11 @@ def _contrast(color: str) -> str:
 
 
 def _frame(axes: Axes, found: Ledger, count: int) -> None:
-    zone = tzlocal()
-    locator = dates.AutoDateLocator(tz=zone, minticks=3, maxticks=9)
+    zone = datetime.fromtimestamp(found.end).astimezone().tzinfo
+    locator = dates.AutoDateLocator(tz=zone, minticks=3, maxticks=9)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, tz=zone, show_offset=False))
+    names = dates.ConciseDateFormatter(locator, tz=zone, show_offset=False)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(names)
     begin, end = datetime.fromtimestamp(found.start, zone), datetime.fromtimestamp(found.end, zone)
     days = f"{begin:%Y-%m-%d}" if begin.date() == end.date() else f"{begin:%Y-%m-%d} to {end:%Y-%m-%d}"
     axes.set_xlabel(f"{days}, {begin:%Z}")
