@@ -12,7 +12,8 @@ from hypergauge.insight.comparison.comparison import Comparison, compare
 from hypergauge.insight.comparison.entry import Further
 from hypergauge.insight.comparison.trust import trust
 from hypergauge.insight.highlights import Highlight, of_runs
-from hypergauge.insight.ledger.ledger import Ledger, ledger
+from hypergauge.insight.ledger.ledger import ledger
+from hypergauge.insight.ledger.model import Ledger
 from hypergauge.insight.sharing.collocation import facts, interference, verdict
 from hypergauge.insight.sharing.interference import Interference
 from hypergauge.sql.queries.charts import software_keys

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,14 +14,14 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Polygon, Rectangle
+from matplotlib.patches import Polygon, Rectangle
 
 from hypergauge.dashboards.palette import COLORS
 from hypergauge.dashboards.plots.figure import Looks, em, empty, saved
-from hypergauge.dashboards.plots.ledger_words import HEIGHT, full_height, tooltip
+from hypergauge.dashboards.plots.ledger_legend import FAILED, GAP, IDLE, RULE, legend_keys, small
+from hypergauge.dashboards.plots.ledger_words import HEIGHT, full_height, lane_names, tooltip
 from hypergauge.dashboards.plots.styles import Style, applied
-from hypergauge.insight.ledger.ledger import Block, Floats, Lane, Ledger
+from hypergauge.insight.ledger.model import Block, Floats, Lane, Ledger
 from hypergauge.insight.ledger.stack import Layer, heights, stacked
 
 __all__ = ["anchor", "draw_ledger", "height_text", "inline_svg"]
@@ -31,12 +30,9 @@ __all__ = ["anchor", "draw_ledger", "height_text", "inline_svg"]
 _PITCH, _HIGHEST, _LOWEST, _LETTER, _BOLD, _LINE = 1.3, 7.0, 3.6, 0.54, 0.64, 1.3
 # Of a row: the strip of time without a run below it, and the marks above it.
 _STRIP, _MARK = 0.07, 0.12
-_IDLE, _FAILED, _RULE = "#9aa0a6", "#d1382c", "#c98a00"
 # Ink that a page replaces with its own color.
 _INK = "#010203"
 _SECONDS_OF_DAY = 86_400
-# Share of the whole time from which missing values are shown.
-_GAP = 0.01
 
 
 def draw_ledger(found: Ledger, ending: str, looks: Looks) -> bytes:
@@ -122,13 +118,13 @@ def _figure(found: Ledger, style: Style, looks: Looks, *, linked: bool) -> Figur
         by_block = {id(layer.block): layer for layer in some if layer.block is not None}
         for layer in some:
             if layer.block is None:
-                _fill(place, layer, facecolor=_IDLE, alpha=0.55, linewidth=0)
+                _fill(place, layer, facecolor=IDLE, alpha=0.55, linewidth=0)
         for block in lane.blocks:
             _block(place, found, block, by_block.get(id(block)), f"block-{block_number}", linked=linked)
             block_number += 1
         _scale(place, found)
     _frame(axes, found, count)
-    handles = _legend(found)
+    handles = legend_keys(found)
     legend = figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), title=title, alignment="left")
     legend.get_title().set_fontsize(rcParams["figure.titlesize"])
     legend.get_title().set_fontweight("bold")
@@ -145,12 +141,8 @@ def _scale(place: _Row, found: Ledger) -> None:
     axes = place.axes.get_yaxis_transform()
     for value, at in ((top, y), (0.0, place.base)):
         place.axes.text(
-            1.005, at, _value(found.measure, value), transform=axes, va="center", size=0.8 * _small(), alpha=0.7
+            1.005, at, _value(found.measure, value), transform=axes, va="center", size=0.8 * small(), alpha=0.7
         )
-
-
-def _small() -> float:
-    return em() * 72
 
 
 def _ground(place: _Row, lane: Lane, found: Ledger) -> None:
@@ -167,7 +159,7 @@ def _ground(place: _Row, lane: Lane, found: Ledger) -> None:
                 (_at(clock), place.base - _STRIP),
                 _at(until) - _at(clock),
                 _STRIP,
-                facecolor=_IDLE,
+                facecolor=IDLE,
                 alpha=0.55,
                 linewidth=0,
             )
@@ -207,7 +199,7 @@ def _block(place: _Row, found: Ledger, block: Block, layer: Layer | None, name: 
                 gid=f"{name}-lost",
                 **more,
             )
-        if (missing := float(layer.edges[-1])) < block.end - _GAP * (found.end - found.start):
+        if (missing := float(layer.edges[-1])) < block.end - GAP * (found.end - found.start):
             rest = Rectangle(
                 (_at(missing), place.base), end - _at(missing), 1, facecolor=color, alpha=0.12, linewidth=0
             )
@@ -218,11 +210,11 @@ def _block(place: _Row, found: Ledger, block: Block, layer: Layer | None, name: 
             place.axes.vlines(_at(mark.at), place.base + 1, place.base + 1 + _MARK, color=color, linewidth=1)
         elif block.start <= mark.at <= block.end:
             place.axes.plot(
-                _at(mark.at), place.base + 1 + _MARK, "v", color=_RULE, markersize=0.55 * _small(), clip_on=False
+                _at(mark.at), place.base + 1 + _MARK, "v", color=RULE, markersize=0.55 * small(), clip_on=False
             )
     if block.placed.early:
         top = float(place.y(layer.high)[-1]) if layer is not None else place.base + 0.5
-        place.axes.plot(end, max(top, place.base + 0.15), "X", color=_FAILED, markersize=0.8 * _small(),
+        place.axes.plot(end, max(top, place.base + 0.15), "X", color=FAILED, markersize=0.8 * small(),
                         markeredgecolor="#ffffff", markeredgewidth=0.5, clip_on=False, zorder=5)  # fmt: skip
 
 
@@ -270,7 +262,7 @@ def _name(place: _Row, block: Block, layer: Layer | None, color: str) -> None:
             ha="center",
             va="center",
             color=ink,
-            size=_small(),
+            size=small(),
             linespacing=1.1,
         )
         return
@@ -292,55 +284,10 @@ def _frame(axes: Axes, found: Ledger, count: int) -> None:
     axes.set_xlabel(f"{days}, {begin:%Z}")
     axes.set_xlim(_at(found.start), _at(found.end))
     axes.set_ylim(-2 * _STRIP, (count - 1) * _PITCH + 1 + 2 * _MARK)
-    axes.set_yticks([(count - 1 - at) * _PITCH + 0.5 for at in range(count)], list(_lane_names(found.lanes)))
+    axes.set_yticks([(count - 1 - at) * _PITCH + 0.5 for at in range(count)], list(lane_names(found.lanes)))
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
-
-
-def _lane_names(lanes: Sequence[Lane]) -> Iterator[str]:
-    """Yield the names of lanes; the first of each host has the host's above it, where there are several."""
-    several = len({lane.host for lane in lanes}) > 1
-    last = ""
-    for lane in lanes:
-        yield f"{lane.host}\n{lane.name}" if several and lane.host != last else lane.name
-        last = lane.host
-
-
-def _legend(found: Ledger) -> list[Patch | Line2D]:
-    """Return the keys of what the ledger shows."""
-    blocks = list(found.blocks)
-    kinds = {mark.kind for block in blocks for mark in block.marks}
-    ink = rcParams["text.color"]
-
-    def point(marker: str, color: str, label: str) -> Line2D:
-        return Line2D([], [], color=color, marker=marker, linestyle="", markersize=0.7 * _small(), label=label)
-
-    keys: list[Patch | Line2D] = []
-    if any(block.lost > 0 for block in blocks):
-        keys.append(
-            Patch(
-                facecolor="#7f7f9f",
-                edgecolor="#ffffff",
-                hatch="/////",
-                linewidth=0,
-                label="time lost to runs beside it",
-            )
-        )
-    if any(len(lane.idle_x) for lane in found.lanes):
-        keys.append(Patch(facecolor=_IDLE, alpha=0.55, label="idle power"))
-    keys.append(Line2D([], [], color=_IDLE, alpha=0.55, linewidth=3, label="no run"))
-    if any(not block.own for block in blocks):
-        keys.append(Patch(facecolor="#7f7f9f", alpha=0.4, linestyle="--", label="not its own value"))
-    if any(len(block.x) and block.x[-1] < block.end - 2 * _GAP * (found.end - found.start) for block in blocks):
-        keys.append(Patch(facecolor="#7f7f9f", alpha=0.2, label="no values"))
-    if "phase" in kinds:
-        keys.append(point("|", ink, "phase begins"))
-    if "rule" in kinds:
-        keys.append(point("v", _RULE, "rule fired"))
-    if any(block.placed.early for block in blocks):
-        keys.append(point("X", _FAILED, "ended early"))
-    return keys
 
 
 def _value(measure: str, value: float) -> str:

@@ -13,7 +13,7 @@ from hypergauge.dashboards.plots.ledger import anchor, height_text, inline_svg
 from hypergauge.dashboards.plots.ledger_words import VALUE, cost_text, mean_text
 from hypergauge.dashboards.plots.page import environment
 from hypergauge.dashboards.terminal.formatting import duration
-from hypergauge.insight.ledger.ledger import Ledger
+from hypergauge.insight.ledger.model import Ledger
 from hypergauge.sql.queries.notices import Notice
 
 __all__ = ["LedgerPicture", "ledger_page", "ledger_picture"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 from markupsafe import escape
 
 from hypergauge.core.listing import listed
 from hypergauge.dashboards.terminal.formatting import duration
-from hypergauge.insight.ledger.ledger import Block, Ledger
+from hypergauge.insight.ledger.model import Block, Lane, Ledger
 
-__all__ = ["HEIGHT", "VALUE", "cost_text", "full_height", "mean_text", "tooltip"]
+__all__ = ["HEIGHT", "VALUE", "cost_text", "full_height", "lane_names", "mean_text", "tooltip"]
 
 # Meaning of a block's height.
 HEIGHT = {
@@ -61,3 +62,12 @@ def tooltip(found: Ledger, block: Block) -> str:
         cost_text(block),
     ]
     return str(escape("\n".join(filter(None, lines))))
+
+
+def lane_names(lanes: Sequence[Lane]) -> Iterator[str]:
+    """Yield the names of lanes; the first of each host has the host's above it, where there are several."""
+    several = len({lane.host for lane in lanes}) > 1
+    last = ""
+    for lane in lanes:
+        yield f"{lane.host}\n{lane.name}" if several and lane.host != last else lane.name
+        last = lane.host

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hypergauge.core.errors import BadRequest, NoData, did_you_mean
 from hypergauge.insight.ledger.costs import Cost, costs, sentence
+from hypergauge.insight.ledger.facts import facts
+from hypergauge.insight.ledger.model import Block, Lane, Ledger
 from hypergauge.insight.sharing.collocation import interference
 from hypergauge.insight.sharing.interference import Interference
 from hypergauge.sql.queries.ledger import (
@@ -25,14 +24,11 @@ from hypergauge.sql.queries.ledger import (
     placed_runs,
     shares,
 )
-from hypergauge.sql.queries.neighbours import other_runs
-from hypergauge.sql.queries.notices import Fact, Notice, notices
+from hypergauge.sql.queries.notices import notices
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["MEASURES", "Block", "Floats", "Lane", "Ledger", "ledger"]
-
-Floats = npt.NDArray[np.float64]
+__all__ = ["MEASURES", "ledger"]
 
 # Quantities of each measure, the best first: a share of the multiprocessors, and watts.
 MEASURES: Mapping[str, tuple[str, ...]] = {
@@ -41,117 +37,6 @@ MEASURES: Mapping[str, tuple[str, ...]] = {
 }
 # Points over the whole time: more than a page shows.
 _POINTS = 600
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Run on a lane. Times are Unix seconds.
-
-    Attributes
-    ----------
-    end
-        Now for a running run.
-    quantity
-        Source of the values; empty if nothing measured them.
-    own
-        Whether all values are the run's own; otherwise some are an even part of those of a shared device.
-    x, value
-        Start of each step and its mean, a share of 1 or watts.
-    cost
-        Cost of the runs beside it; ``None`` if unknown.
-    """
-
-    placed: PlacedRun
-    start: float
-    end: float
-    quantity: str
-    own: bool
-    x: Floats
-    value: Floats
-    cost: Cost | None
-    marks: tuple[Mark, ...]
-
-    @property
-    def lost(self) -> float:
-        """Seconds that the runs beside it cost; 0 if unknown."""
-        return self.cost.share * (self.end - self.start) if self.cost else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """GPU or MIG instance with its blocks in order of start.
-
-    Attributes
-    ----------
-    idle_x, idle
-        Idle power of a whole GPU in watts; empty for an instance, and for the measure ``sm``.
-    """
-
-    place_id: int
-    host: str
-    name: str
-    simulated: bool
-    blocks: tuple[Block, ...]
-    idle_x: Floats
-    idle: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """Lanes of GPUs over real time, in Unix seconds.
-
-    Attributes
-    ----------
-    measure
-        Height of the blocks: ``sm`` or ``power``; see `MEASURES`.
-    sentence
-        Summary: what sharing saved and cost, or how busy the lanes were.
-    """
-
-    measure: str
-    start: float
-    end: float
-    lanes: tuple[Lane, ...]
-    sentence: str
-    notices: tuple[Notice, ...]
-
-    @property
-    def blocks(self) -> Iterator[Block]:
-        """All blocks, lane by lane."""
-        return (block for lane in self.lanes for block in lane.blocks)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {
-            "measure": self.measure,
-            "sentence": self.sentence,
-            "lanes": [
-                {
-                    "host": lane.host,
-                    "lane": lane.name,
-                    "simulated": lane.simulated,
-                    "blocks": [_block(block) for block in lane.blocks],
-                }
-                for lane in self.lanes
-            ],
-            "notices": [asdict(one) for one in self.notices],
-        }
-
-
-def _block(block: Block) -> dict[str, Any]:
-    return {
-        "run": block.placed.run,
-        "title": block.placed.title,
-        "status": block.placed.status,
-        "started": block.start,
-        "ended": block.end,
-        "shared": block.placed.shared,
-        "quantity": block.quantity or None,
-        "own": block.own,
-        "mean": float(block.value.mean()) if len(block.value) else None,
-        "lost_seconds": block.lost,
-        "slowdown": block.cost.ratio if block.cost else None,
-    }
 
 
 def ledger(
@@ -199,7 +84,7 @@ def ledger(
         end=stop.timestamp(),
         lanes=made,
         sentence=sentence(sharing, {run.full_label: run.name for run in runs if run.run_id in ids}) or _use(made),
-        notices=notices(connection, _facts(connection, runs, made)),
+        notices=notices(connection, facts(connection, runs, made)),
     )
 
 
@@ -275,35 +160,3 @@ def _together(blocks: Sequence[Block]) -> Iterator[tuple[float, float]]:
             start, end = block.start, block.end
         end = max(end, block.end)
     yield start, end
-
-
-def _facts(connection: Connection, runs: Sequence[RunInfo], lanes: Sequence[Lane]) -> Iterator[Fact]:
-    """Yield the facts without which the ledger would mislead."""
-    blocks = [block for lane in lanes for block in lane.blocks]
-    drawn = {block.placed.run_id for block in blocks}
-    if without := [run.full_label for run in runs if run.started_at is not None and run.run_id not in drawn]:
-        yield Fact("without_gpu", without)
-    for code, some in (
-        ("divided_evenly", [block for block in blocks if not block.own]),
-        ("without_own_values", [block for block in blocks if not block.quantity]),
-    ):
-        if some:
-            yield Fact(code, list(dict.fromkeys(block.placed.run for block in some)))
-    others = other_runs(connection, sorted(drawn))
-    chosen = {run.full_label for run in runs}
-    if beside := [run.full_label for run in runs if set(others.get(run.run_id, ())) - chosen]:
-        yield Fact("shared_resource", beside)
-    early: dict[str, list[str]] = {}
-    for run in runs:
-        if run.run_id in drawn and run.ended_early:
-            early.setdefault(run.status, []).append(run.full_label)
-    yield from (Fact("ended_early", some, {"status": status}) for status, some in early.items())
-    for code, labels in (
-        ("simulated_gpu", [run.full_label for run in runs if run.run_id in drawn and run.simulated]),
-        ("running", [run.full_label for run in runs if run.run_id in drawn and run.status == "running"]),
-    ):
-        if labels:
-            yield Fact(code, labels)
-    for profilers in dict.fromkeys(run.profilers for run in runs if run.run_id in drawn and run.profilers):
-        labels = [run.full_label for run in runs if run.run_id in drawn and run.profilers == profilers]
-        yield Fact("profiled", labels, {"profilers": profilers.split("+")})

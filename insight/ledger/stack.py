@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hypergauge.insight.ledger.ledger import Block, Floats, Lane
+from hypergauge.insight.ledger.model import Block, Floats, Lane
 
 __all__ = ["Layer", "heights", "stacked"]
 

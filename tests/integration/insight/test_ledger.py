@@ -10,7 +10,8 @@ import pytest
 
 from hypergauge.collector.spool.records import SpoolRecord
 from hypergauge.core.errors import NoData
-from hypergauge.insight.ledger.ledger import Block, Ledger, ledger
+from hypergauge.insight.ledger.ledger import ledger
+from hypergauge.insight.ledger.model import Block, Ledger
 from hypergauge.insight.ledger.stack import stacked
 from hypergauge.sql.ingest import samples
 from hypergauge.sql.ingest.software import SpanRecord, store_spans
