@@ -240,32 +240,32 @@ def _name(place: _Row, block: Block, layer: Layer | None, color: str) -> None:
     """Write the run's name in its block, or its label, if one fits."""
     begin, end = (layer.edges[0], layer.edges[-1]) if layer is not None else (block.start, block.end)
     end = min(end, block.end - block.lost)  # beside the hatches
-    middle, wide = float(begin + end) / 2, float(end - begin) * place.per_second
+    wide = float(end - begin) * place.per_second
     label, _, rest = block.placed.title.partition(" ")
     for lines in ((block.placed.title,), (label, rest), (label,)):
         needed = (max(map(len, lines)) + 1) * _LETTER * em()
         if needed > wide or not all(lines):
             continue
-        y, high = place.base + 0.5, place.inches
-        if layer is not None:
-            half = needed / place.per_second / 2
-            under = (layer.edges[:-1] < middle + half) & (layer.edges[1:] > middle - half)
-            below, above = (float(np.median(place.y(ends)[under])) for ends in (layer.low, layer.high))
-            y, high = (below + above) / 2, (above - below) * place.inches
-        if high < 1.2 * len(lines) * em():
+        half = needed / place.per_second / 2
+        spots = begin + half + np.array((0.5, 0.3, 0.7, 0.1, 0.9)) * (end - begin - 2 * half)
+        room = [_room(place, layer, spot - half, spot + half) for spot in spots]
+        fits = [at for at, (low, high) in enumerate(room) if (high - low) * place.inches >= 1.2 * len(lines) * em()]
+        if not fits:
             continue
+        y = sum(room[fits[0]]) / 2
         ink = rcParams["text.color"] if layer is None or not block.own else _contrast(color)
-        place.axes.text(
-            _at(middle),
-            y,
-            "\n".join(lines),
-            ha="center",
-            va="center",
-            color=ink,
-            size=small(),
-            linespacing=1.1,
-        )
+        where: Any = {"ha": "center", "va": "center", "linespacing": 1.1}
+        place.axes.text(_at(float(spots[fits[0]])), y, "\n".join(lines), color=ink, size=small(), **where)
         return
+
+
+def _room(place: _Row, layer: Layer | None, begin: float, end: float) -> tuple[float, float]:
+    """Return the lower and upper end of a block over most of an interval."""
+    if layer is None:
+        return place.base, place.base + 1
+    under = (layer.edges[:-1] < end) & (layer.edges[1:] > begin)
+    low, high = place.y(layer.low)[under], place.y(layer.high)[under]
+    return float(np.percentile(low, 75)), float(np.percentile(high, 25))
 
 
 def _contrast(color: str) -> str:

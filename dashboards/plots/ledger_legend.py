@@ -46,7 +46,7 @@ def legend_keys(found: Ledger) -> list[Patch | Line2D]:
     keys.append(Line2D([], [], color=IDLE, alpha=0.55, linewidth=3, label="no run"))
     if any(not block.own for block in blocks):
         keys.append(Patch(facecolor="#7f7f9f", alpha=0.4, linestyle="--", label="not its own value"))
-    if any(len(block.x) and block.x[-1] < block.end - 2 * GAP * (found.end - found.start) for block in blocks):
+    if any(not len(block.x) or block.x[-1] < block.end - 2 * GAP * (found.end - found.start) for block in blocks):
         keys.append(Patch(facecolor="#7f7f9f", alpha=0.2, label="no values"))
     if "phase" in kinds:
         keys.append(point("|", ink, "phase begins"))
