@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from matplotlib import dates, rcParams
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Polygon, Rectangle
 
 from hypergauge.dashboards.palette import COLORS
 from hypergauge.dashboards.plots.figure import Looks, em, empty, saved
-from hypergauge.dashboards.plots.ledger_legend import FAILED, GAP, IDLE, RULE, legend_keys, small
+from hypergauge.dashboards.plots.ledger_legend import FAILED, GAP, IDLE, RULE, contrast, legend_keys, small
 from hypergauge.dashboards.plots.ledger_words import HEIGHT, full_height, lane_names, tooltip
 from hypergauge.dashboards.plots.styles import Style, applied
 from hypergauge.insight.ledger.model import Block, Floats, Lane, Ledger
@@ -56,7 +55,11 @@ def inline_svg(found: Ledger) -> str:
         )
         rcParams.update(ink | {"figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none"})
         drawn = saved(_figure(found, style, Looks(notes=False), linked=True), ".svg").decode()
-    drawn = _titled(found, drawn[drawn.index("<svg") :]).replace(_INK, "currentColor")
+    drawn = (
+        _titled(found, drawn[drawn.index("<svg") :])
+        .replace(_INK, "currentColor")
+        .replace('<a xlink:href="', '<a href="')
+    )
     # The width is the page's.
     return re.sub(r'<svg ([^>]*?)width="[^"]*" height="[^"]*"', r'<svg \1role="img" class="ledger"', drawn, count=1)
 
@@ -253,7 +256,7 @@ def _name(place: _Row, block: Block, layer: Layer | None, color: str) -> None:
         if not fits:
             continue
         y = sum(room[fits[0]]) / 2
-        ink = rcParams["text.color"] if layer is None or not block.own else _contrast(color)
+        ink = rcParams["text.color"] if layer is None or not block.own else contrast(color)
         where: Any = {"ha": "center", "va": "center", "linespacing": 1.1}
         place.axes.text(_at(float(spots[fits[0]])), y, "\n".join(lines), color=ink, size=small(), **where)
         return
@@ -266,11 +269,6 @@ def _room(place: _Row, layer: Layer | None, begin: float, end: float) -> tuple[f
     under = (layer.edges[:-1] < end) & (layer.edges[1:] > begin)
     low, high = place.y(layer.low)[under], place.y(layer.high)[under]
     return float(np.percentile(low, 75)), float(np.percentile(high, 25))
-
-
-def _contrast(color: str) -> str:
-    red, green, blue = to_rgb(color)
-    return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.52 else "#ffffff"
 
 
 def _frame(axes: Axes, found: Ledger, count: int) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from matplotlib import rcParams
+from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from hypergauge.dashboards.plots.figure import em
 from hypergauge.insight.ledger.model import Ledger
 
-__all__ = ["FAILED", "GAP", "IDLE", "RULE", "legend_keys", "small"]
+__all__ = ["FAILED", "GAP", "IDLE", "RULE", "contrast", "legend_keys", "small"]
 
 IDLE, FAILED, RULE = "#9aa0a6", "#d1382c", "#c98a00"
 # Share of the whole time from which missing values are shown.
@@ -55,3 +56,9 @@ def legend_keys(found: Ledger) -> list[Patch | Line2D]:
     if any(block.placed.early for block in blocks):
         keys.append(point("X", FAILED, "ended early"))
     return keys
+
+
+def contrast(color: str) -> str:
+    """Return the color of letters on a color."""
+    red, green, blue = to_rgb(color)
+    return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.52 else "#ffffff"

@@ -130,7 +130,7 @@ def test_a_block_on_a_page_leads_to_its_run(tmp_path: Path) -> None:
         opened.screen(1200)
         opened.open(tmp_path / "ledger.html")
         for name, position in (("block-0", 1), ("block-1", 2)):
-            target = opened.run(f"document.querySelector('#{name} a').getAttribute('xlink:href')")
+            target = opened.run(f"document.querySelector('#{name} a').getAttribute('href')")
             assert opened.run(f"document.querySelector('{target} th').textContent") == f"20/1/{position} a<b"
         assert opened.run("document.querySelector('#block-0 title').textContent").startswith("20/1/1 a<b")
         assert opened.run("document.documentElement.scrollWidth <= innerWidth")
