@@ -16,7 +16,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Polygon, Rectangle
 
 from hypergauge.dashboards.palette import COLORS
-from hypergauge.dashboards.plots.figure import Looks, em, empty, saved
+from hypergauge.dashboards.plots.canvas import Looks, em, empty, saved
 from hypergauge.dashboards.plots.ledger_legend import FAILED, GAP, IDLE, RULE, contrast, legend_keys, small
 from hypergauge.dashboards.plots.ledger_words import HEIGHT, full_height, lane_names, tooltip
 from hypergauge.dashboards.plots.styles import Style, applied

@@ -7,7 +7,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from hypergauge.dashboards.plots.figure import em
+from hypergauge.dashboards.plots.canvas import em
 from hypergauge.insight.ledger.model import Ledger
 
 __all__ = ["FAILED", "GAP", "IDLE", "RULE", "contrast", "legend_keys", "small"]
