@@ -102,7 +102,7 @@ def test_an_instance_is_a_lane(world: World, start: float) -> None:
         world.run(start, start + 60, position=at, gpu=GPU, gpu_instance=at)
         world.write(measured(world, "bench_gpu_sm_active_ratio", start, 60, busy, instance))
     found = drawn(world)
-    assert [lane.name for lane in found.lanes] == ["GPU 0 3g.20gb #1", "GPU 0 3g.20gb #2"]
+    assert [lane.name for lane in found.lanes] == ["GPU 0 · 3g.20gb #1", "GPU 0 · 3g.20gb #2"]
     assert [lane.blocks[0].value.mean() for lane in found.lanes] == pytest.approx([0.3, 0.6])
     assert not any(block.placed.shared or not block.own for block in found.blocks)
 

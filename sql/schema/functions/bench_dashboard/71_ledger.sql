@@ -18,9 +18,7 @@ language sql stable rows 100 as $$
     ), lanes as materialized (
         select place_id, device, simulated from devices where place_id in (select place_id from placed)
     ), titles as materialized (
-        select * from run_titles(p_runs)
-    ), labels as materialized (
-        select r.run_id, run_label(w, r) as run from runs r join workloads w using (workload_id) where r.run_id = any(p_runs)
+        select * from titled_runs(p_runs)
     )
     select b.run_id, t.run, t.title, t.color, t.stroke, r.status, r.reason, ended_early(r.status), b.place_id, b.host,
            coalesce(l.device, b.uuid), r.simulated or coalesce(l.simulated, false),
@@ -28,7 +26,7 @@ language sql stable rows 100 as $$
                    and (mine.others > 0 or exists (select from run_sets other where other.runset_id = mine.runset_id
                                                    and other.run_id <> b.run_id))),
            b.started_at, b.ended_at
-    from placed b join runs r using (run_id) join labels using (run_id) join titles t using (run) left join lanes l using (place_id)
+    from placed b join runs r using (run_id) join titles t using (run_id) left join lanes l using (place_id)
     order by b.host, 11, b.started_at, t.nth
 $$;
 
@@ -179,7 +177,7 @@ create or replace function bench_dashboard.ledger_chart(
         select * from ledger_shares(p_runs, ledger_chart.measure, ledger_chart.start, ledger_chart.stop, ledger_chart.step_ms,
                                     p_places)
     ), titles as materialized (
-        select distinct run_id, title, color, stroke from ledger_blocks(p_runs)
+        select * from titled_runs(p_runs)
     ), evenly as materialized (
         select run_id, bool_or(not own) as divided from parts group by run_id
     ), layers as materialized (
