@@ -16,7 +16,7 @@ __all__ = ["Terminal"]
 class Terminal(Console):
     """Console for the output of commands.
 
-    All text is made plain; colours are rich's own. Links are removed, since only external text has any.
+    All text is made plain; colors are rich's own. Links are removed, since only external text has any.
     """
 
     def __init__(

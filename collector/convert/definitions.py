@@ -11,7 +11,7 @@ __all__ = ["Definitions", "Numbering"]
 
 # Refs of deleted series, beyond four times the existing ones. Arrays by ref (20 bytes each in the writer, four in each
 # segment that is read) stay small, however many series come and go.
-_MOST_GONE = 250_000
+_MOST_DELETED = 250_000
 
 
 class Numbering:
@@ -45,7 +45,7 @@ class Numbering:
     @property
     def is_worn(self) -> bool:
         """Return whether most refs belong to deleted series."""
-        return self._next > _MOST_GONE + 4 * len(self.by_ref)
+        return self._next > _MOST_DELETED + 4 * len(self.by_ref)
 
 
 class Definitions:

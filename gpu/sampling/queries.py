@@ -32,13 +32,13 @@ class _Code(IntEnum):
     UNKNOWN = 999
 
 
-_DRIVER_GONE = {
+_DRIVER_LOST = {
     _Code.UNINITIALIZED,
     _Code.DRIVER_NOT_LOADED,
     _Code.LIBRARY_NOT_FOUND,
     _Code.LIB_RM_VERSION_MISMATCH,
 }
-_GPU_GONE = {_Code.GPU_IS_LOST, _Code.RESET_REQUIRED, _Code.GPU_NOT_FOUND}
+_GPU_LOST = {_Code.GPU_IS_LOST, _Code.RESET_REQUIRED, _Code.GPU_NOT_FOUND}
 _UNSUPPORTED = {
     _Code.NOT_SUPPORTED,
     _Code.NO_PERMISSION,
@@ -105,7 +105,7 @@ class Queries:
     def lacks(self, error: Exception) -> bool:
         """Return whether `error` means an unsupported query; raise it where the GPU or driver is lost."""
         code = getattr(error, "value", _Code.FUNCTION_NOT_FOUND)
-        if code in _DRIVER_GONE or code in _GPU_GONE:
+        if code in _DRIVER_LOST or code in _GPU_LOST:
             raise error
         if code == _Code.UNKNOWN:
             # A GPU off the bus answers every query so; a working one may answer a single query so.
@@ -123,7 +123,7 @@ class Queries:
 
 def is_driver_lost(error: Exception) -> bool:
     """Return whether no GPU will answer until NVML is initialised again."""
-    return getattr(error, "value", None) in _DRIVER_GONE
+    return getattr(error, "value", None) in _DRIVER_LOST
 
 
 def known(value: Any) -> TypeGuard[float]:

@@ -19,7 +19,7 @@ __all__ = ["Counts", "effect_size", "margin", "p_value", "power", "repetitions"]
 
 Counts = tuple[int, int]
 Floats = npt.NDArray[np.float64]
-Figure = TypeVar("Figure", float, Floats)
+Value = TypeVar("Value", float, Floats)
 
 # Gauss-Legendre nodes and weights over the distribution of variances: ten by ten give a power to 0.001.
 _NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(10))
@@ -27,7 +27,7 @@ _NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(10))
 _MOST_REPETITIONS = 200
 
 
-def p_value(beyond: Figure, variances: tuple[Figure, Figure], counts: Counts) -> Figure:
+def p_value(beyond: Value, variances: tuple[Value, Value], counts: Counts) -> Value:
     """Return the one-sided p-value of a difference beyond a threshold.
 
     Samples without variance get the p-value of a permutation test: 1 of 20 for three values each.
@@ -46,13 +46,13 @@ def p_value(beyond: Figure, variances: tuple[Figure, Figure], counts: Counts) ->
         np.where(error > 0, special.stdtr(freedom, -beyond / np.where(error > 0, error, 1.0)), without_spread)
         for error, freedom in _scales(variances, counts)
     ]
-    return cast("Figure", np.maximum(*found)[()])
+    return cast("Value", np.maximum(*found)[()])
 
 
-def margin(variances: tuple[Figure, Figure], counts: Counts, alpha: float) -> Figure:
+def margin(variances: tuple[Value, Value], counts: Counts, alpha: float) -> Value:
     """Return the difference beyond a threshold with a p-value of `alpha`."""
     return cast(
-        "Figure",
+        "Value",
         np.maximum(*(error * special.stdtrit(freedom, 1 - alpha) for error, freedom in _scales(variances, counts)))[()],
     )
 
@@ -86,7 +86,7 @@ def effect_size(difference: float, variances: tuple[float, float], counts: Count
     return difference / deviation * (1 - 3 / (4 * (sum(counts) - 2) - 1)) if deviation else None
 
 
-def _scales(variances: tuple[Figure, Figure], counts: Counts) -> Iterator[tuple[Floats, Floats]]:
+def _scales(variances: tuple[Value, Value], counts: Counts) -> Iterator[tuple[Floats, Floats]]:
     """Yield the standard error of the difference and its degrees of freedom, of Welch and of Student."""
     (new, old), (n_new, n_old) = (np.asarray(one, np.float64) for one in variances), counts
     parts = new / n_new + old / n_old

@@ -40,16 +40,16 @@ _IN_SECONDS = 120
 class RetryingCursor(psycopg.Cursor[Any]):
     """Cursor that retries a query cancelled by a replica. Within a transaction the caller must retry."""
 
-    def execute(self, *question: Any, **options: Any) -> Self:
+    def execute(self, *query: Any, **options: Any) -> Self:
         """Execute a query, at most four times."""
         for pause in _PAUSES:
             try:
-                return super().execute(*question, **options)
+                return super().execute(*query, **options)
             except conflicts:
                 if self.connection.info.transaction_status is not psycopg.pq.TransactionStatus.IDLE:
                     raise
             time.sleep(pause)
-        return super().execute(*question, **options)
+        return super().execute(*query, **options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,13 @@ def test_output_is_passed_on_and_nothing_else(home: Home) -> None:
     assert b"Next:" not in beside, "nobody watches"
 
 
+def test_a_runs_summary_is_in_mlflow(home: Home) -> None:
+    home.bench("run", "--name", "summarised", "--", sys.executable, "-c", "import time; time.sleep(3)")
+    [run] = home.ask("select mlflow_run_id from runs where name = 'summarised'")
+    wanted = {"system/cpu_usage_mean", "system/memory_used_max"}
+    wait_for(lambda: wanted <= home.mlflow_run(run["mlflow_run_id"])["metrics"].keys(), "the summary")
+
+
 def test_a_terminal_shows_the_next_command(home: Home) -> None:
     terminal = Terminal(
         [*COMMAND, "run", "--name", "hinted", "--", "printf", "no end of line"], home.environment, home.folder

@@ -34,8 +34,8 @@ def board() -> Json:
             _lag(),
             _samples(),
             _missed(),
-            _trouble("Scrapes failed", "scrapes failed"),
-            _trouble("Samples lost", "samples lost"),
+            _errors("Scrapes failed", "scrapes failed"),
+            _errors("Samples lost", "samples lost"),
             _spool(),
             _targets(),
             _scrapes(),
@@ -90,7 +90,7 @@ def _missed() -> Json:
     )
 
 
-def _trouble(title: str, what: str) -> Json:
+def _errors(title: str, what: str) -> Json:
     return _stat(
         title,
         f"""

@@ -1,4 +1,4 @@
-"""Field options of panels: units, colours, overrides."""
+"""Field options of panels: units, colors, overrides."""
 
 from __future__ import annotations
 

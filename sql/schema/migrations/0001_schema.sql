@@ -75,6 +75,7 @@ create table runs (
     stop_reason   text,                    -- set to stop the run, from any host
     lease_until   timestamptz,             -- past for a running run: the supervisor is lost
     summarised    boolean not null default false,   -- its summary is stored and up to date
+    listeners     text[] not null default '{}',     -- exporters that measured it, stored with the summary: a capsule has no targets
     evaluated     boolean not null default false,   -- final evaluation of the rules is done
     unique (workload_id, position, attempt)
 );

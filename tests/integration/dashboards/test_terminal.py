@@ -18,7 +18,7 @@ from hypergauge.dashboards.terminal.progress import Progress
 from tests.conftest import Command
 from tests.support.world import World
 
-# A title of the window, a colour, the clipboard, a screen that is cleared; one in C1; a line that overwrites itself, and text that
+# A title of the window, a color, the clipboard, a screen that is cleared; one in C1; a line that overwrites itself, and text that
 # is read backwards.
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\x1b]52;c;cm0gLXJm\x1b\\\x1b[2J\x9b31m\r\x08\x7f\u202egnp\u2066"
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -88,7 +88,7 @@ def test_no_command_passes_on_what_commands_a_terminal(
     Path("targets.yml").write_text('- targets: ["\\e]0;owned\\a:1"]\n  "\\e": 1\n')
     rows = f"Experiment,Workload,File,Name,{{}}\n30,1,none.py,{HOSTILE},x\n".replace("\r", "")
     Path("none.py").touch()
-    Path("hostile.csv").write_text(rows.format(f"Colour{HOSTILE}".replace("\r", "")))
+    Path("hostile.csv").write_text(rows.format(f"Color{HOSTILE}".replace("\r", "")))
     Path("other.csv").write_text(rows.format("Devices"))
     said = {" ".join(words): command(*words) for words in COMMANDS}
     assert {words for words, (_, out, err) in said.items() if RAW.search(out + err)} == set()
@@ -110,7 +110,7 @@ def test_what_is_printed_stays_in_its_column(capsys: pytest.CaptureFixture[str])
     assert len({line.index("failed") for line in lines}) == 1
 
 
-def test_colours_of_ours_stay(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_colors_of_ours_stay(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)

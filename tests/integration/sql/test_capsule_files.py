@@ -194,14 +194,14 @@ def test_one_of_a_newer_release_is_refused_and_one_of_an_older_gets_what_is_new(
     def with_one_more(flavour: Flavour) -> list[migrate.Migration]:
         return [
             *known(flavour),
-            migrate.Migration(999, "colour", "alter table runs add colour text not null default 'red'"),
+            migrate.Migration(999, "color", "alter table runs add color text not null default 'red'"),
         ]
 
     monkeypatch.setattr(migrate, "migrations", with_one_more)
     later = empty(flavour).open()
     import_capsule(later, file)
     with later.session() as connection:
-        assert connection.execute("select distinct colour from runs").fetchall() == [("red",)]
+        assert connection.execute("select distinct color from runs").fetchall() == [("red",)]
 
 
 def test_an_experiment_belongs_to_the_file_that_made_it(

@@ -1,4 +1,4 @@
-"""Choices on dashboards, with their names, colours and values."""
+"""Choices on dashboards, with their names, colors and values."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_names_say_what_is_simulated_and_profiled(world: World) -> None:
     assert (workload, title) == ("20/1 narrow, wide", "20/1 narrow, wide * ◆")
 
 
-def test_a_run_keeps_its_colour_whatever_is_chosen_beside_it_and_whatever_follows(world: World) -> None:
+def test_a_run_keeps_its_color_whatever_is_chosen_beside_it_and_whatever_follows(world: World) -> None:
     runs = [world.run(START + n, START + 60, workload=1 + n // 3, position=1 + n % 3) for n in range(12)]
     statement = "select color, stroke from run_titles(%s) order by nth"
     styles = rows(world, statement, runs)
@@ -76,7 +76,7 @@ def test_a_run_keeps_its_colour_whatever_is_chosen_beside_it_and_whatever_follow
     assert [tuple({run: style for run, *style in later}[run]) for run in runs[:12]] == styles
 
 
-def test_runs_of_two_experiments_are_told_apart_though_they_have_one_colour(world: World) -> None:
+def test_runs_of_two_experiments_are_told_apart_though_they_have_one_color(world: World) -> None:
     runs = [world.run(START, START + 60, experiment=experiment) for experiment in (20, 32)]
     for titles, chosen in (("run_titles", runs), ("workload_titles", list(workload_ids(world).values()))):
         first, second = rows(world, f"select color, stroke from {titles}(%s) order by nth", chosen)

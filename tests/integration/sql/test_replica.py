@@ -114,6 +114,7 @@ def test_what_is_read_is_not_written(pair: Replicated) -> None:
             connection.execute("delete from runs")
 
 
+@pytest.mark.slow
 def test_a_replica_that_is_behind_says_so(pair: Replicated, bench: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replica, "_SECONDS", 0.5)
     with pair.paused(), pair.database.connect() as connection:

@@ -159,8 +159,8 @@ def test_an_older_backup_is_migrated(
     known = migrate.migrations
 
     def with_one_more(flavour: Flavour) -> list[migrate.Migration]:
-        text = "alter table runs add column colour text not null default 'red'; update runs set colour = upper(name);"
-        return [*known(flavour), migrate.Migration(999, "colour", text)]
+        text = "alter table runs add column color text not null default 'red'; update runs set color = upper(name);"
+        return [*known(flavour), migrate.Migration(999, "color", text)]
 
     monkeypatch.setattr(migrate, "migrations", with_one_more)
     there = empty(flavour)
@@ -168,7 +168,7 @@ def test_an_older_backup_is_migrated(
         migrate.migrate(connection)  # a command has been here before
     restore(there, file)
     with there.session() as connection:
-        row = connection.execute("select count(*), count(*) filter (where colour = upper(name)) from runs").fetchone()
+        row = connection.execute("select count(*), count(*) filter (where color = upper(name)) from runs").fetchone()
         assert row == (6, 6)
         assert max(migrate.applied(connection)) == 999
 

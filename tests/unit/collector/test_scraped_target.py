@@ -306,7 +306,7 @@ def test_sentinels_follow_reused_refs() -> None:
 
 def test_refs_stay_few_with_ever_changing_series(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One target keeps changing its series; the writer and the segments keep state by ref."""
-    monkeypatch.setattr("hypergauge.collector.convert.definitions._MOST_GONE", 500)
+    monkeypatch.setattr("hypergauge.collector.convert.definitions._MOST_DELETED", 500)
     monkeypatch.setattr("hypergauge.collector.scrape.scraped_target._MOST_CACHED", 100)
     metrics, definitions = CollectorMetrics(), Definitions()
     steady = ScrapedTarget(target(), 7, definitions, metrics, 0.0)

@@ -66,14 +66,14 @@ def test_a_heat_map_has_the_same_order_both_ways() -> None:
 
 
 @pytest.mark.parametrize("slowdown", [0.01, 0.4, 0.9, 1.0, 1.1, 1.7, 3.0, 100.0])
-def test_letters_are_read_on_every_colour(slowdown: float) -> None:
+def test_letters_are_read_on_every_color(slowdown: float) -> None:
     parts = [int(shade(slowdown)[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     light = sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
     assert (light + 0.05) / 0.05 > 4.5, "WCAG's AA, in black"
 
 
-def test_colours_say_which_way_and_how_far() -> None:
+def test_colors_say_which_way_and_how_far() -> None:
     assert shade(1) == "#ffffff"
     assert shade(3) == shade(9) == "#d55e00"
     assert int(shade(1.2)[5:], 16) > int(shade(2)[5:], 16)

@@ -27,15 +27,15 @@ create or replace function bench_internal.run_title(w workloads, r runs) returns
                      case when r.profilers <> '' then '◆' end)
 $$;
 
--- Return one of twelve colours and three strokes for the n-th run or workload of an experiment, the same on every chart. The
--- order of starts counts, so that a colour stays when runs follow, whatever the choice. For several experiments twelve colours
+-- Return one of twelve colors and three strokes for the n-th run or workload of an experiment, the same on every chart. The
+-- order of starts counts, so that a color stays when runs follow, whatever the choice. For several experiments twelve colors
 -- are too few: those of the second experiment on a chart, `p_number` 1, are dashed.
 create or replace function bench_dashboard.chart_style(p_experiment integer, p_nth bigint, p_number bigint, out color text, out stroke text)
 language sql immutable as $$
     select ((p_nth + 5 * p_experiment) % 12)::text, ((p_nth / 12 + p_number) % 3)::text
 $$;
 
--- Return titles, order and colours of runs, by their ids; labels as `run_chart` returns them.
+-- Return titles, order and colors of runs, by their ids; labels as `run_chart` returns them.
 create or replace function bench_internal.titled_runs(p_runs text[])
 returns table (run_id text, run text, title text, nth bigint, color text, stroke text) language sql stable as $$
     with experiments as (
@@ -53,13 +53,13 @@ returns table (run_id text, run text, title text, nth bigint, color text, stroke
     where (r).run_id = any(p_runs) or (r).mlflow_run_id = any(p_runs)
 $$;
 
--- Return titles, order and colours of runs on a chart, by the label that `run_chart` returns.
+-- Return titles, order and colors of runs on a chart, by the label that `run_chart` returns.
 create or replace function bench_dashboard.run_titles(p_runs text[])
 returns table (run text, title text, nth bigint, color text, stroke text) language sql stable as $$
     select run, title, nth, color, stroke from titled_runs(p_runs)
 $$;
 
--- Return titles, order and colours of workloads, by the label that `workload_chart` returns. A workload has the marks of its
+-- Return titles, order and colors of workloads, by the label that `workload_chart` returns. A workload has the marks of its
 -- runs.
 create or replace function bench_dashboard.workload_titles(p_workloads integer[])
 returns table (workload text, title text, workload_id integer, nth bigint, color text, stroke text)

@@ -119,7 +119,7 @@ language sql stable rows 100 as $$
     from running g left join usage f using (place_id) order by g.started_at, g.label
 $$;
 
--- Return the runs on each device in an interval, those that shared it together, with the colour of the first (see
+-- Return the runs on each device in an interval, those that shared it together, with the color of the first (see
 -- `chart_style`); of the first `max_devices` devices by name. All hosts where `hosts` is null.
 create or replace function bench_dashboard.occupancy(
     start timestamptz, stop timestamptz, max_devices integer default 40, hosts text[] default null

@@ -119,7 +119,7 @@ create or replace function bench_dashboard.first_tracked(p_run text) returns int
 $$;
 
 -- Return the phases and epochs of a run's first process in an interval: a line per kind, and a further line per level of
--- nesting. Phases of one name share a colour (see `chart_style`); epochs alternate between two.
+-- nesting. Phases of one name share a color (see `chart_style`); epochs alternate between two.
 create or replace function bench_dashboard.run_phases(p_run text, start timestamptz, stop timestamptz)
 returns table ("time" timestamptz, ended timestamptz, line text, name text, color text) language sql stable as $$
     with recursive names as (
