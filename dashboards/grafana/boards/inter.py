@@ -128,7 +128,7 @@ def _throughput() -> Json:
     return panels.xychart(
         "Throughput ($throughput) against GPU energy",
         curves.or_placeholder(
-            f"select title, color, stroke, energy, throughput from {_RESULTS} where energy is not null",
+            f"select title, color, stroke, energy, throughput from {_RESULTS} where energy is not null and throughput is not null",
             "select *",
             f"select '{_NO_ENERGY}', '0', '0', 0, 0",
         ),

@@ -87,7 +87,10 @@ def by_label() -> list[Json]:
     return [
         *(for_regexp(f'/color="{number}"/', color=color(value)) for number, value in enumerate(COLORS)),
         for_regexp(
-            '/color="grey"/', color=color(GREY), custom__hideFrom={"legend": True, "tooltip": False, "viz": False}
+            '/color="grey"/',
+            color=color(GREY),
+            custom__lineWidth=1,
+            custom__hideFrom={"legend": True, "tooltip": False, "viz": False},
         ),
         *(for_regexp(f'/stroke="{number}"/', custom__lineStyle=style) for number, style in enumerate(_STROKES, 1)),
         # Last, because the new name hides the labels that the others match.

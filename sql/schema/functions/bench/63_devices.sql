@@ -18,3 +18,8 @@ cross join lateral (
            as profile
     from series s where s.place_id = p.place_id and p.kind = 'instance') instance
 where p.kind in ('gpu', 'instance');
+
+-- Return the number in a display name, by which devices are ordered: GPU 2 comes before GPU 10.
+create or replace function bench_internal.device_number(p_device text) returns numeric language sql immutable as $$
+    select substring(p_device from '[0-9]+')::numeric
+$$;

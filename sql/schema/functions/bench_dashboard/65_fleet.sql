@@ -41,7 +41,7 @@ language sql stable rows 100 as $$
                         and (o.gpu_instance_id is null or o.gpu_instance_id = h.gpu_instance_id)
     where o.run_id is not null or h.kind = 'instance'
        or not exists (select from here i where i.kind = 'instance' and i.host = h.host and i.gpu_uuid = h.gpu_uuid)
-    order by h.host, h.device, o.run
+    order by h.host, device_number(h.device), h.device, o.run
 $$;
 
 -- Return the hosts measured in the last 2 minutes. GPUs are whole ones.

@@ -312,7 +312,7 @@ create or replace function bench_dashboard.run_band(
 ) returns table ("time" timestamptz, low double precision, median double precision, high double precision) language sql stable as $$
     select c.time, at[1], at[2], at[3]
     from (select x.time, percentile_cont('{0.1,0.5,0.9}'::float8[]) within group (order by x.value) as at,
-                 4 * count(*) >= 3 * max(count(*)) over () as most
+                 max(count(*)) over () > p_many and 4 * count(*) >= 3 * max(count(*)) over () as most
           from run_chart(p_runs, p_quantities, run_band.start, run_band.stop, run_band.step_ms, true, p_max_series, null, false,
                          p_align) x
           where cardinality(p_runs) > p_many group by x.time) c

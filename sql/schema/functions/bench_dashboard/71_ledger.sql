@@ -27,7 +27,7 @@ language sql stable rows 100 as $$
                                                    and other.run_id <> b.run_id))),
            b.started_at, b.ended_at
     from placed b join runs r using (run_id) join titles t using (run_id) left join lanes l using (place_id)
-    order by b.host, 11, b.started_at, t.nth
+    order by b.host, device_number(l.device), 11, b.started_at, t.nth
 $$;
 
 -- Return points of the runs' own part of their lanes. `measure` is `sm`, the share of the multiprocessors, or `power`, watts
@@ -115,7 +115,7 @@ declare
     until timestamptz[];  -- end of the last run on each line of the lane
     line integer;
 begin
-    for block in select b.* from ledger_blocks(p_runs) b order by b.host, b.lane, b.place_id, b.started_at, b.run_id loop
+    for block in select b.* from ledger_blocks(p_runs) b order by b.host, device_number(b.lane), b.lane, b.place_id, b.started_at, b.run_id loop
         if block.place_id is distinct from here then
             here := block.place_id;
             until := '{}';
@@ -211,5 +211,5 @@ returns table (place_id integer, host text, lane text) language sql stable as $$
     where l.kind in ('gpu', 'instance') and l.origin = '' and (ledger_lanes.hosts is null or l.host = any(ledger_lanes.hosts))
       and exists (select from placements p where p.host = l.host and p.gpu_uuid = l.gpu_uuid and p.origin = ''
                   and p.gpu_instance_id is not distinct from l.gpu_instance_id)
-    order by l.host, d.device, l.place_id
+    order by l.host, device_number(d.device), d.device, l.place_id
 $$;
