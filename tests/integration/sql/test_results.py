@@ -208,6 +208,8 @@ def test_many_curves_are_grey_but_for_the_extremes(world: World) -> None:
     assert len(found) == 10
     assert found == [(pytest.approx(2.2), 7, pytest.approx(11.8))] * 10
     assert rows(world, band, runs[:12]) == []
+    unmeasured = [world.run(START + 100, START + 160, position=n, workload=2) for n in range(1, 4)]
+    assert rows(world, band, [*runs[:12], *unmeasured]) == [], "of twelve runs with values"
 
 
 def test_results_by_a_parameter(world: World) -> None:
