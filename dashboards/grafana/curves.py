@@ -180,7 +180,8 @@ def bands() -> list[Json]:
             for n in range(1, MAX_BANDS + 1)
         ),
         for_regexp("/^low /", displayName="${__field.labels.title}, minimum"),
-        for_regexp("/^(value|high) /", displayName="${__field.labels.title}"),
+        for_regexp("/^high /", displayName="${__field.labels.title}, maximum"),
+        for_regexp("/^value /", displayName="${__field.labels.title}"),
     ]
 
 

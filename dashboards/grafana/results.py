@@ -69,7 +69,7 @@ def colored(column: str, ref: str = "C") -> Json:
     }
 
 
-def verdict(answers: str, notices: str, *, best: str) -> Json:
+def verdict(answers: str, notices: str, *, best: str, leanest: str = "Least GPU energy") -> Json:
     """Return the line of answers above a comparison: the best, failures, and how far to trust it.
 
     Parameters
@@ -78,15 +78,15 @@ def verdict(answers: str, notices: str, *, best: str) -> Json:
         SQL call with columns ``fastest``, ``leanest``, ``best`` and ``failed``.
     notices
         SQL call for the notices.
-    best
-        Name of the third answer.
+    best, leanest
+        Names of the third and the second answer.
     """
     good, bad = {"color": "green", "index": 0}, {"color": "red", "index": 1}
     return panels.stat(
         "Verdict",
         [
             query(
-                f'select fastest as "Fastest", leanest as "Least GPU energy", best as "{best}", failed as "Not finished" from {answers}'
+                f'select fastest as "Fastest", leanest as "{leanest}", best as "{best}", failed as "Not finished" from {answers}'
             ),
             query(
                 f'select trust_text(array_agg(code), array_agg(severity)) as "How far to trust it" from {notices} notices',
@@ -105,7 +105,7 @@ def verdict(answers: str, notices: str, *, best: str) -> Json:
                 "Not finished",
                 mappings=[
                     {"type": "regex", "options": {"pattern": "none.*", "result": good}},
-                    {"type": "regex", "options": {"pattern": "[1-9].*", "result": bad}},
+                    {"type": "regex", "options": {"pattern": ".* failed:.*", "result": bad}},
                 ],
             ),
             for_name(

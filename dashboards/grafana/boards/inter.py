@@ -37,6 +37,7 @@ def board() -> Json:
                 f"workload_verdict({WORKLOADS}, ${{throughput:sqlstring}})",
                 parts.workload_notices(WORKLOADS, _METRIC),
                 best="Greatest throughput",
+                leanest="Least GPU energy per run",
             ),
             Row(
                 "Notices and provenance",
@@ -89,8 +90,8 @@ def _table() -> Json:
             query(
                 f"""
                 select title as "Workload", runs as "Runs", failed as "Failed", n, seconds as "Duration", seconds_change as "Δ time",
-                       throughput as "Throughput", throughput_change as "Δ rate", energy as "GPU energy",
-                       energy_change as "Δ energy", per_run as "Energy per run", per_run_change as "Δ per run",
+                       throughput as "Throughput", throughput_change as "Δ rate", per_run as "Energy per run",
+                       per_run_change as "Δ per run", energy as "GPU energy", energy_change as "Δ energy",
                        energy_of as "Energy", workload_id, experiment_id
                 from {_RESULTS}
                 """
@@ -152,7 +153,7 @@ def _throughput() -> Json:
 def _durations() -> Json:
     return panels.bargauge(
         "Duration",
-        f"select title, seconds from {_RESULTS}",
+        f"select title || case when failed > 0 then ' ✗' else '' end as title, seconds from {_RESULTS}",
         unit="dthms",
         defaults={"color": color("blue")},
         empty=curves.CHOOSE,

@@ -101,8 +101,8 @@ def _values() -> Json:
         **made | {"transformations": [*made["transformations"], results.colored("Run")]},
         overrides=[
             for_name("Run", custom__cellOptions={"type": "color-text"}),
-            for_name("Mean", custom__width=105, **parts.bar("blue")),
-            for_name("p95", custom__width=105, **parts.bar("light-blue")),
+            for_name("Mean", custom__width=90),
+            for_name("p95", custom__width=90),
         ],
         empty=curves.CHOOSE,
         width=8,

@@ -11,7 +11,7 @@ __all__ = ["board"]
 
 _UID = "bench-mixed"
 # The initial metric of each chart, if the runs have it.
-_SLOTS = {"1": "gpu_utilization", "2": "gpu_power", "3": "cpu_usage", "4": "memory_used"}
+_SLOTS = {"1": "gpu_sm_active", "2": "gpu_power", "3": "cpu_usage", "4": "memory_used"}
 _RUNS = "(" + " || ".join(texts(f"run_{slot}") for slot in _SLOTS) + ")"
 _METRICS = "(" + " || ".join(texts(f"metric_{slot}") for slot in _SLOTS) + ")"
 _KEY = "${result:sqlstring}"

@@ -32,10 +32,10 @@ def board() -> Json:
             _duration(),
             _value("CPU", "cpu_usage", "suffix: cores", "Mean of the time range."),
             _value(
-                "Peak memory", "memory_used", "bytes", "Maximum of the time range, of the run's own processes.", "max"
+                "Memory", "memory_used", "bytes", "Maximum of the time range, of the run's own processes.", "max"
             ),
             _value(
-                "GPU utilization",
+                "GPU",
                 "gpu_utilization",
                 "percentunit",
                 "Mean of the time range, of the whole GPU if shared.",
@@ -146,7 +146,7 @@ def _value(title: str, quantity: str, unit: str, description: str, calc: str = "
 
 def _power() -> Json:
     return _stat(
-        "GPU power",
+        "Power",
         [
             query(
                 f"""

@@ -126,12 +126,27 @@ def test_a_verdict_names_the_best_of_the_finished_runs(world: World) -> None:
     for run, accuracy in zip(runs, (0.9, 0.8, 0.99, 0.95), strict=True):
         log(world, run, "accuracy", 0.1, accuracy)
     fastest, leanest, best, failed = one(world, "select * from run_verdict(%s, 'accuracy')", runs)
-    assert fastest == "20/1/2 train: 1:20 (worst 3:20)"
+    assert fastest == "20/1/2 train: 00:01:20 (worst 00:03:20)"
     assert leanest is None
     assert best == "20/1/4 train: 0.95 (worst 0.8)"
-    assert failed == "1 of 4: 20/1/3 train (failed)"
+    assert failed == "1 of 4 failed: 20/1/3 train (failed)"
     assert one(world, "select best from run_verdict(%s, 'lr')", runs) is None, "nobody knows which one is better"
+    world.connection.execute("update runs set status = 'running', ended_at = null where run_id = %s", (runs[0],))
+    assert one(world, "select failed from run_verdict(%s)", runs) == "1 of 4 failed: 20/1/3 train (failed); 1 running"
+    other = world.run(START, START + 50, workload=2, name="other")
+    log(world, other, "accuracy", 0.7)
+    assert one(world, "select best from run_verdict(%s, 'accuracy')", [*runs, other]) == "not compared: of 2 programs"
+    assert one(world, "select fastest from run_verdict(%s)", [*runs, other]).startswith("20/2/1 other: 50.0 s")
     assert one(world, "select * from run_verdict('{}', 'loss')") == (None, None, None, None)
+
+
+def test_the_best_of_equal_and_of_missing_values(world: World) -> None:
+    statement = "select best_of('{a,b,c}', %s, '{1,2,3}', -1)"
+    assert one(world, statement, [1, 2, 3]) == "a: 1 (worst 3)"
+    assert one(world, statement, [None, 2, 3]) == "b: 2 (worst 3, 2 of 3 measured)"
+    assert one(world, statement, [1, None, None]) == "a: 1 (1 of 3 measured)"
+    assert one(world, statement, [1, 1, 1]) == "all equal: 1"
+    assert one(world, "select (select best_of('{a}', '{null}'::float8[], '{null}', -1))") is None
 
 
 @pytest.mark.parametrize(
@@ -141,6 +156,7 @@ def test_a_verdict_names_the_best_of_the_finished_runs(world: World) -> None:
         ([("running", "info")], "Comparable"),
         ([("wide_scope", "warning"), ("wide_scope", "warning"), ("running", "info")], "With care: wide scope"),
         ([(f"c{n}", "warning") for n in range(5)], "With care: c0, c1 and 3 more"),
+        ([("wide_scope", "warning"), ("simulated_gpu", "warning")], "With care: simulated GPUs (*), wide scope"),
     ],
 )
 def test_trust_depends_on_warnings(world: World, notices: list[tuple[str, str]], text: str) -> None:

@@ -48,11 +48,11 @@ create or replace function bench_internal.change_text(p_mine float8[], p_base fl
     from change(p_mine, p_base) where value is not null
 $$;
 
--- Return a duration as text: 4.2 s, 3:07, 2:03:07.
+-- Return a duration as text, as tables show it: 4.2 s, 00:03:07, 167:50:00.
 create or replace function bench_internal.duration_text(p_seconds float8) returns text language sql immutable as $$
     select case when p_seconds < 60 then round(p_seconds::numeric, 1) || ' s'
-                when p_seconds < 3600 then to_char(make_interval(secs => round(p_seconds)), 'FMMI:SS')
-                else floor(p_seconds / 3600) || to_char(make_interval(secs => round(p_seconds)), ':MI:SS') end
+                else lpad(floor(p_seconds / 3600)::text, greatest(2, length(floor(p_seconds / 3600)::text)), '0')
+                     || to_char(make_interval(secs => mod(round(p_seconds)::bigint, 3600)), ':MI:SS') end
 $$;
 
 -- Return an energy in joules as text: 530 J, 12.5 kJ.
@@ -135,52 +135,67 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
     order by t.nth
 $$;
 
--- Return the best of some results in a line with the worst: `20/2/1 bert-base: 7:30 (worst 17:06)`. Those without a value are left
--- out. `p_direction` is 1 where more is better.
+-- Return the best of some results in a line with the worst: `20/2/1 bert-base: 00:07:30 (worst 00:17:06)`. Those without a value
+-- are left out, and counted. `p_direction` is 1 where more is better.
 create or replace function bench_internal.best_of(p_titles text[], p_values float8[], p_texts text[], p_direction integer)
 returns text language sql immutable as $$
-    select format('%s: %s', (array_agg(title order by p_direction * value desc, nth))[1],
-                  (array_agg(words order by p_direction * value desc, nth))[1])
-           || case when count(*) > 1 and min(value) < max(value)
-                   then format(' (worst %s)', (array_agg(words order by p_direction * value, nth))[1]) else '' end
+    select case when count(value) > 1 and min(value) = max(value) then 'all equal: ' || min(words)
+                else format('%s: %s', (array_agg(title order by p_direction * value desc nulls last, nth))[1],
+                            (array_agg(words order by p_direction * value desc nulls last, nth))[1]) end
+           || coalesce(' (' || nullif(concat_ws(', ',
+                case when min(value) < max(value)
+                     then 'worst ' || (array_agg(words order by p_direction * value nulls last, nth))[1] end,
+                case when count(value) < count(*) then format('%s of %s measured', count(value), count(*)) end), '') || ')', '')
     from rows from (unnest(p_titles), unnest(p_values), unnest(p_texts)) with ordinality as x (title, value, words, nth)
-    where value is not null and p_direction is not null having count(*) > 0
+    where p_direction is not null having count(value) > 0
 $$;
 
--- Return the runs that ended early: `none of 8`, `2 of 8: 21/1/1 tokenize (failed), 20/3/2 bert-base (timeout)`.
-create or replace function bench_internal.early_ends(p_runs text[]) returns text language sql stable as $$
-    select case when count(*) filter (where early) = 0 then 'none of ' || count(*)
-                else format('%s of %s: %s', count(*) filter (where early), count(*),
-                            some_of(array_agg(format('%s (%s)', title, status) order by nth) filter (where early))) end
+-- Return the runs that did not finish: `none of 8`, `1 of 8 failed: 21/1/1 tokenize (timeout); 1 running`.
+create or replace function bench_internal.unfinished(p_runs text[]) returns text language sql stable as $$
+    select case when count(*) = count(*) filter (where status = 'finished') then 'none of ' || count(*)
+                else concat_ws('; ',
+                    case when bool_or(early) then format('%s of %s failed: %s', count(*) filter (where early), count(*),
+                         some_of(array_agg(format('%s (%s)', title, status) order by nth) filter (where early))) end,
+                    nullif(count(*) filter (where status = 'running'), 0) || ' running',
+                    nullif(count(*) filter (where status = 'pending'), 0) || ' not started') end
     from (select r.status, ended_early(r.status) as early, t.title, t.nth from runs r join titled_runs(p_runs) t using (run_id)) x
     having count(*) > 0
 $$;
 
 -- Return the verdict on runs in one row of short answers: the fastest, the one with least energy, the one with the best last value
--- of `p_key`, and those that ended early. Only finished runs are candidates, and energies are compared where all are of one kind.
+-- of `p_key`, and those that did not finish. Only finished runs are candidates. Energies are compared where all are of one kind, and
+-- values of `p_key` where all runs have one name.
 create or replace function bench_dashboard.run_verdict(p_runs text[], p_key text default null)
 returns table (fastest text, leanest text, best text, failed text) language sql stable as $$
     with finished as (
-        select * from run_results(p_runs, null, p_key) where n > 0
+        select f.*, r.name from run_results(p_runs, null, p_key) f join runs r using (run_id) where f.n > 0
     )
     select best_of(array_agg(title order by nth), array_agg(seconds order by nth), array_agg(duration_text(seconds) order by nth), -1),
            case when count(distinct energy_of) = 1 then
                best_of(array_agg(title order by nth), array_agg(energy order by nth), array_agg(energy_text(energy) order by nth), -1)
            end,
-           best_of(array_agg(title order by nth), array_agg(last order by nth),
-                   array_agg(to_char(last, '9.999EEEE')::float8::text order by nth), better_direction(p_key)),
-           early_ends(p_runs)
+           case when count(distinct name) filter (where last is not null) > 1
+                then format('not compared: of %s programs', count(distinct name) filter (where last is not null))
+                else best_of(array_agg(title order by nth), array_agg(last order by nth),
+                             array_agg(to_char(last, '9.999EEEE')::float8::text order by nth), better_direction(p_key)) end,
+           unfinished(p_runs)
     from finished
 $$;
 
--- Return how far to trust a comparison with these notices: `Comparable`, or `With care: ` and the first codes of warnings.
+-- Return how far to trust a comparison with these notices: `Comparable`, or `With care: ` and the gravest warnings.
 create or replace function bench_dashboard.trust_text(p_codes text[], p_severities text[]) returns text language sql immutable as $$
     select case when count(*) = 0 then 'Comparable'
-                else 'With care: ' || string_agg(replace(code, '_', ' '), ', ' order by nth) filter (where nth <= 2)
+                else 'With care: ' || string_agg(words, ', ' order by nth) filter (where nth <= 2)
                      || case when count(*) > 2 then format(' and %s more', count(*) - 2) else '' end end
-    from (select code, row_number() over (order by min(nth)) as nth
+    from (select coalesce(min(w.words), replace(x.code, '_', ' ')) as words,
+                 row_number() over (order by min(w.nth) nulls last, min(x.nth)) as nth
           from rows from (unnest(p_codes), unnest(p_severities)) with ordinality as x (code, severity, nth)
-          where severity = 'warning' group by code) warnings
+          left join (values ('simulated_gpu', 'simulated GPUs (*)', 1), ('ended_early', 'runs that ended early', 2),
+                            ('not_measured', 'runs without the metric', 3), ('partial_coverage', 'gaps in the data', 4),
+                            ('scopes_differ', 'own values beside values of shared GPUs', 5),
+                            ('mean_of_fewer', 'means over fewer runs at the end', 6), ('shared_resource', 'shared GPUs or hosts', 7),
+                            ('profiled', 'profiled runs (◆)', 8)) as w (code, words, nth) using (code)
+          where severity = 'warning' group by x.code) warnings
 $$;
 
 -- Return the results of workloads: the means over the passes in which every row finished, or the latest attempts where there is no
@@ -259,7 +274,7 @@ returns table (fastest text, leanest text, best text, failed text) language sql 
            end,
            best_of(array_agg(title order by nth), array_agg(throughput order by nth),
                    array_agg(to_char(throughput, '9.99EEEE')::float8::text order by nth), 1),
-           early_ends(runs_of(p_workloads))
+           unfinished(runs_of(p_workloads))
     from finished
 $$;
 
