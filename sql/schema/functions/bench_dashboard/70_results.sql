@@ -192,8 +192,8 @@ create or replace function bench_dashboard.trust_text(p_codes text[], p_severiti
           from rows from (unnest(p_codes), unnest(p_severities)) with ordinality as x (code, severity, nth)
           left join (values ('simulated_gpu', 'simulated GPUs (*)', 1), ('ended_early', 'runs that ended early', 2),
                             ('not_measured', 'runs without the metric', 3), ('partial_coverage', 'gaps in the data', 4),
-                            ('scopes_differ', 'own values beside values of shared GPUs', 5),
-                            ('mean_of_fewer', 'means over fewer runs at the end', 6), ('shared_resource', 'shared GPUs or hosts', 7),
+                            ('scopes_differ', 'own and shared values mixed', 5),
+                            ('mean_of_fewer', 'means over ever fewer runs', 6), ('shared_resource', 'shared GPUs or hosts', 7),
                             ('profiled', 'profiled runs (◆)', 8)) as w (code, words, nth) using (code)
           where severity = 'warning' group by x.code) warnings
 $$;
