@@ -144,8 +144,8 @@ def _ledger(
 ) -> None:
     """Draw the ledger of the GPUs of runs."""
     from hypergauge.dashboards.plots.figure import Looks  # imports matplotlib, a quarter of a second
-    from hypergauge.dashboards.plots.ledger import draw_ledger
-    from hypergauge.dashboards.plots.ledger_page import ledger_page
+    from hypergauge.dashboards.plots.ledger.page import ledger_page
+    from hypergauge.dashboards.plots.ledger.picture import draw_ledger
     from hypergauge.insight.ledger.ledger import ledger
 
     with reading(measured=selectors) as connection:

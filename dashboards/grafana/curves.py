@@ -7,7 +7,7 @@ times.
 from __future__ import annotations
 
 from hypergauge.dashboards.grafana.choices import ALIGN
-from hypergauge.dashboards.grafana.model.fields import GREY, by_label, color, for_name, for_regexp
+from hypergauge.dashboards.grafana.model.fields import GRAY, by_label, color, for_name, for_regexp
 from hypergauge.dashboards.grafana.queries import Json, query
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
 
 # More curves are unreadable; Grafana has the same limit: `[dashboards] panel_series_limit`.
 MAX_SERIES = 40
-# More curves than this are grey, beside their median and the band of most of them.
+# More curves than this are gray, beside their median and the band of most of them.
 MANY = 12
 # An axis of steps reads a run's spans, some 8 ms a run: 12 runs take 0.1 s.
 _MAX_RUNS = 12
@@ -97,7 +97,7 @@ def by_run() -> list[Json]:
         for_name("median", displayName="median", color=color("text"), custom__lineWidth=3),
         for_name("p10", custom__lineWidth=0, custom__hideFrom=unseen),
         for_name(
-            "p90", displayName="10th to 90th percentile", color=color(GREY), custom__lineWidth=0,
+            "p90", displayName="10th to 90th percentile", color=color(GRAY), custom__lineWidth=0,
             custom__fillBelowTo="p10", custom__fillOpacity=25,
         ),
     ]  # fmt: skip

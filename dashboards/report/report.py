@@ -10,7 +10,7 @@ from datetime import datetime
 
 from hypergauge import __version__
 from hypergauge.dashboards.palette import COLORS
-from hypergauge.dashboards.plots.ledger_page import ledger_picture
+from hypergauge.dashboards.plots.ledger.page import ledger_picture
 from hypergauge.dashboards.plots.page import chart_data, environment
 from hypergauge.dashboards.plots.panels import PROFILED, lay_out
 from hypergauge.dashboards.report import tables as report_tables

@@ -31,9 +31,7 @@ def board() -> Json:
             _status(),
             _duration(),
             _value("CPU", "cpu_usage", "suffix: cores", "Mean of the time range."),
-            _value(
-                "Memory", "memory_used", "bytes", "Maximum of the time range, of the run's own processes.", "max"
-            ),
+            _value("Memory", "memory_used", "bytes", "Maximum of the time range, of the run's own processes.", "max"),
             _value(
                 "GPU",
                 "gpu_utilization",

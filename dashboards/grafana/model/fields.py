@@ -11,7 +11,7 @@ from hypergauge.dashboards.palette import COLORS
 __all__ = [
     "BY_NAME",
     "BY_TIME",
-    "GREY",
+    "GRAY",
     "by_label",
     "color",
     "for_name",
@@ -32,7 +32,7 @@ BY_NAME: Json = {"mode": "palette-classic-by-name"}
 # Transformation of curves to the columns of one table.
 BY_TIME: Json = {"id": "joinByField", "options": {"byField": "time", "mode": "outer"}}
 # Of one of many curves, in both themes.
-GREY = "rgba(128, 128, 128, 0.45)"
+GRAY = "rgba(128, 128, 128, 0.45)"
 _STROKES = ({"fill": "dash", "dash": [10, 6]}, {"fill": "dot", "dash": [2, 5]})
 
 
@@ -82,13 +82,13 @@ def hidden_point(name: str) -> Json:
 def by_label() -> list[Json]:
     """Return overrides that take a curve's color, stroke and name from its labels `color`, `stroke` and `title`.
 
-    The query sets the labels, so a run keeps its color on every panel and with every selection. One of many curves is grey.
+    The query sets the labels, so a run keeps its color on every panel and with every selection. One of many curves is gray.
     """
     return [
         *(for_regexp(f'/color="{number}"/', color=color(value)) for number, value in enumerate(COLORS)),
         for_regexp(
-            '/color="grey"/',
-            color=color(GREY),
+            '/color="gray"/',
+            color=color(GRAY),
             custom__lineWidth=1,
             custom__hideFrom={"legend": True, "tooltip": False, "viz": False},
         ),

@@ -200,7 +200,7 @@ def test_without_a_whole_repetition_the_latest_attempts_count(world: World) -> N
     assert one(world, "select failed from workload_verdict(%s, 'runs per hour')", ids) == "none of 2"
 
 
-def test_many_curves_are_grey_but_for_the_extremes(world: World) -> None:
+def test_many_curves_are_gray_but_for_the_extremes(world: World) -> None:
     runs = [world.run(START, START + 60, position=n) for n in range(1, 14)]
     times = [START + n for n in range(1, 61)]
     world.write(
@@ -211,7 +211,7 @@ def test_many_curves_are_grey_but_for_the_extremes(world: World) -> None:
     )
     world.connection.execute("select summarise(run_id) from runs")
     fail(world, runs[5])
-    colored = "select run from curve_titles(%s, '{cpu_usage}') where color <> 'grey' order by nth"
+    colored = "select run from curve_titles(%s, '{cpu_usage}') where color <> 'gray' order by nth"
     assert rows(world, colored, runs) == [("20/1/1",), ("20/1/6",), ("20/1/13",)]
     assert len(rows(world, colored, runs[:12])) == 12
     assert [row[0] for row in rows(world, "select run from curve_titles(%s, '{cpu_usage}') order by nth", runs)] == [

@@ -14,8 +14,8 @@ import pytest
 
 from hypergauge.dashboards.palette import COLORS
 from hypergauge.dashboards.plots.figure import ENDINGS, Looks
-from hypergauge.dashboards.plots.ledger import draw_ledger
-from hypergauge.dashboards.plots.ledger_page import ledger_page
+from hypergauge.dashboards.plots.ledger.page import ledger_page
+from hypergauge.dashboards.plots.ledger.picture import draw_ledger
 from hypergauge.dashboards.plots.styles import STYLES
 from hypergauge.insight.ledger.costs import Cost
 from hypergauge.insight.ledger.model import Block, Lane, Ledger

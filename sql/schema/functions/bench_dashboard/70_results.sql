@@ -296,7 +296,7 @@ returns table (run text, title text, nth bigint, color text, stroke text) langua
         select r.run_id from many join runs r on r.run_id = any(many.runs) where ended_early(r.status)
     )
     select t.run, t.title, t.nth,
-           case when exists (select from many) and t.run_id not in (select run_id from named) then 'grey' else t.color end, t.stroke
+           case when exists (select from many) and t.run_id not in (select run_id from named) then 'gray' else t.color end, t.stroke
     from titled_runs(p_runs) t
 $$;
 

@@ -17,8 +17,8 @@ from matplotlib.patches import Polygon, Rectangle
 
 from hypergauge.dashboards.palette import COLORS
 from hypergauge.dashboards.plots.canvas import Looks, em, empty, saved
-from hypergauge.dashboards.plots.ledger_legend import FAILED, GAP, IDLE, RULE, contrast, legend_keys, small
-from hypergauge.dashboards.plots.ledger_words import HEIGHT, full_height, lane_names, tooltip
+from hypergauge.dashboards.plots.ledger.legend import FAILED, GAP, IDLE, RULE, contrast, legend_keys, small
+from hypergauge.dashboards.plots.ledger.words import HEIGHT, full_height, lane_names, tooltip
 from hypergauge.dashboards.plots.styles import Style, applied
 from hypergauge.insight.ledger.model import Block, Floats, Lane, Ledger
 from hypergauge.insight.ledger.stack import Layer, heights, stacked

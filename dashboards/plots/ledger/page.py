@@ -9,8 +9,8 @@ from datetime import datetime
 from markupsafe import Markup
 
 from hypergauge.dashboards.palette import COLORS
-from hypergauge.dashboards.plots.ledger import anchor, height_text, inline_svg
-from hypergauge.dashboards.plots.ledger_words import VALUE, cost_text, mean_text
+from hypergauge.dashboards.plots.ledger.picture import anchor, height_text, inline_svg
+from hypergauge.dashboards.plots.ledger.words import VALUE, cost_text, mean_text
 from hypergauge.dashboards.plots.page import environment
 from hypergauge.dashboards.terminal.formatting import duration
 from hypergauge.insight.ledger.model import Ledger

@@ -1,0 +1,1 @@
+"""Plot of the GPU ledger, as a figure and as a page."""
