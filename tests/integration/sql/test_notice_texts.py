@@ -62,7 +62,7 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     ("without_own_values", RUNS, {}, "Drawn without height, since nothing measured their part: 20/1/1, 20/2/1."),
     (
         "range_mismatch", [], {"shown_seconds": 90, "longest_seconds": 3725.4},
-        'The charts show 90 s, the longest run lasts 01:02:05: "Fit to the longest run" shows all of it.',
+        'The charts show 90 s, the longest run lasts 01:02:05: "Fit" shows all of it.',
     ),
     ("outside_range", RUNS[:1], {}, '20/1/1 did not run within the chosen time: "The whole run" above shows it.'),
     (
