@@ -44,8 +44,8 @@ MAX_BANDS = 5
 SHARED = "Thin: other runs used the GPU at that time."
 CHOOSE = "No data: choose an experiment, a workload and runs."
 RANGE = "$__timeFrom(), $__timeTo(), $__interval_ms"
-# Half the points, for many curves in one query.
-_COARSE = "$__timeFrom(), $__timeTo(), 2 * $__interval_ms"
+# A third of the points, for many curves in one query.
+_COARSE = "$__timeFrom(), $__timeTo(), 3 * $__interval_ms"
 
 
 def run_curves(runs: str, metric: str) -> list[Json]:
@@ -53,7 +53,7 @@ def run_curves(runs: str, metric: str) -> list[Json]:
     return [
         run_curve(runs, metric),
         query(
-            f"select time, low as p10, median, high as p90 from run_band({runs}, {metric}, {RANGE}, {MAX_SERIES}, {ALIGN}, {MANY})",
+            f"select time, low as p10, median, high as p90 from run_band({runs}, {metric}, {_range(runs)}, {MAX_SERIES}, {ALIGN}, {MANY})",
             ref="M",
         ),
     ]
@@ -80,11 +80,16 @@ def run_curve(
                case when scope <> 'device' then ''
                     else coalesce((select case when s.whole then 'whole' else 'part' end from shared s
                                    where s.run = c.run and c.time >= s.since and c.time < s.until limit 1), '') end as shared, value
-        from run_chart({runs}, {metric}, {RANGE}, true, {MAX_SERIES}, {scopes}, false, {align}) c
+        from run_chart({runs}, {metric}, {_range(runs)}, true, {MAX_SERIES}, {scopes}, false, {align}) c
         join curve_titles({runs}, {metric}, {MANY}) using (run) order by nth, c.time
         """,
         ref=ref,
     )
+
+
+def _range(runs: str) -> str:
+    """Return the SQL arguments of a range, with half the points for many runs."""
+    return f"$__timeFrom(), $__timeTo(), $__interval_ms * case when cardinality({runs}) > {MANY} then 2 else 1 end"
 
 
 def by_run() -> list[Json]:
