@@ -146,9 +146,8 @@ def _use(lanes: Sequence[Lane]) -> str:
     runs = len({block.placed.run_id for block in blocks})
     simulated = {lane.simulated for lane in lanes}
     kind = "simulated " if simulated == {True} else "real and simulated " if len(simulated) > 1 else ""
-    return (
-        f"{runs} run{'s'[: runs != 1]} on {len(lanes)} {kind}GPUs and MIG instances: in use for {busy:.0%} of the time."
-    )
+    devices = "GPU or MIG instance" if len(lanes) == 1 else "GPUs and MIG instances"
+    return f"{runs} run{'s'[: runs != 1]} on {len(lanes)} {kind}{devices}: in use for {busy:.0%} of the time."
 
 
 def _together(blocks: Sequence[Block]) -> Iterator[tuple[float, float]]:

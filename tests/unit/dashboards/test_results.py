@@ -51,6 +51,8 @@ def test_what_is_alike_alone_or_not_comparable_has_no_best() -> None:
     assert lines(entry("1/1/1", 30), entry("1/2/1", 30)) == {}
     idle = entry("1/2/1", 30, energy=900, energy_method="whole_gpu")
     assert lines(entry("1/1/1", 30, energy=500, energy_method="sm_time"), idle) == {}
+    other = entry("1/2/1", 30, name="other", software={"loss": 0.2})
+    assert lines(entry("1/1/1", 30, software={"loss": 0.1}), other) == {}
 
 
 def test_values_that_only_some_runs_have_are_counted() -> None:

@@ -161,8 +161,9 @@ $$;
 -- Return a sentence on the use of the lanes of runs; no row without runs.
 create or replace function bench_dashboard.ledger_sentence(p_runs text[], start timestamptz, stop timestamptz)
 returns setof text language sql stable as $$
-    select string_agg(format('%s %s on %s %sGPUs and MIG instances: in use for %s%% of the time%s.', runs,
+    select string_agg(format('%s %s on %s %s%s: in use for %s%% of the time%s.', runs,
                              case runs when 1 then 'run' else 'runs' end, lanes, case when simulated then 'simulated ' end,
+                             case lanes when 1 then 'GPU or MIG instance' else 'GPUs and MIG instances' end,
                              round(100 * busy), case when shared > 0 then format(', shared for %s%% of that', round(100 * shared)) end),
                       ' ' order by simulated)
     from ledger_use(p_runs, ledger_sentence.start, ledger_sentence.stop) having count(*) > 0
