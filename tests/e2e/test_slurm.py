@@ -169,8 +169,8 @@ def test_slurms_accounting_is_shown_with_measurements(site: Site, sheet: Sheet) 
     [account] = site.ask("select * from accounting where run_id = %s", run["run_id"])
     assert account["state"] == "COMPLETED"
     assert account["cpu_seconds"] == pytest.approx(figure(site, run, "cpu_usage", "process")["total"], rel=0.25, abs=1)
-    # Slurm samples at moments of its own, so on a busy host it misses the peak. It counts the supervisor too.
-    assert account["max_rss_bytes"] > 0.5 * figure(site, run, "memory_used", "process")["max"]
+    # Slurm's has the supervisor in it, and what was before the first sample.
+    assert account["max_rss_bytes"] > 0.9 * figure(site, run, "memory_used", "process")["max"]
 
 
 def test_a_killed_scheduler_attaches_again(site: Site) -> None:
