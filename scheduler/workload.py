@@ -254,15 +254,18 @@ class Workload:
 
     def _stop(self, session: Session) -> None:
         """Stop all runs; kill them at a second interrupt."""
-        try:
-            for active in self._active:
-                active.ask_to_stop()
-            self._wait(session)
-        except KeyboardInterrupt:
-            for active in self._active:
-                if active.status == "running":
+        kill = False
+        while open_runs := [active for active in self._active if active.status == "running"]:
+            try:
+                # Each supervisor first: it must know why its run ends.
+                with uninterrupted():
+                    for active in open_runs:
+                        active.ask_to_stop()
+                for active in open_runs if kill else ():
                     end_processes(active.folder.run_id, grace=0)
-            self._wait(session)
+                self._wait(session)
+            except KeyboardInterrupt:
+                kill = True
 
     def _free_devices(self) -> None:
         """Remove provisioned devices of ended runs; others stay recorded, and are removed later."""

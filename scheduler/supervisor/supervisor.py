@@ -123,7 +123,7 @@ class Supervisor:
         deadline, _ = self.order.deadline(started_at)
         while True:
             if (ended := command.ended()) is not None:
-                return status or ("finished" if ended.returncode == 0 else "failed"), ended
+                return status or self._status(ended), ended
             _reap_orphans(command.process.pid)
             if status is None and (self._stop_requested or clock.now() >= deadline):
                 status = "stopped" if self._stop_requested else "timeout"
@@ -132,6 +132,13 @@ class Supervisor:
             readable([self._wakeup.fileno()], min(command.pause, max(deadline - clock.now(), 0.01)))
             with contextlib.suppress(BlockingIOError):
                 self._wakeup.recv(4096)
+
+    def _status(self, ended: profilers.CommandEnd) -> str:
+        """Return the status of a command that ended before its supervisor ended it."""
+        if ended.returncode == 0:
+            return "finished"
+        # A scheduler that was interrupted twice asks the supervisor first, and then kills the run itself.
+        return "stopped" if self._stop_requested and ended.returncode < 0 else "failed"
 
     def _end(
         self, started_at: float, ended_at: float, status: str, exit_code: int | None, reason: str | None

@@ -14,7 +14,7 @@ arguments.add_argument("--api-key")
 arguments.add_argument("--gate", type=Path, help="file to wait for after that time")
 options = arguments.parse_args()
 
-memory = bytearray(b"x" * (options.megabytes << 20))
+memory = bytearray(options.megabytes << 20)  # at once: a copy would be the peak of its memory
 until = time.monotonic() + options.seconds
 while time.monotonic() < until:
     sum(memory[: 1 << 16])

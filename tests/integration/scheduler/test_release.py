@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -14,7 +15,7 @@ import pytest
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import ServiceFailed
-from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.files.run_folder import RunFolder, SupervisorState
 from hypergauge.gpu import Inventory
 from hypergauge.scheduler.active import ActiveRun
 from hypergauge.scheduler.events import Event
@@ -27,7 +28,7 @@ from hypergauge.sql.runs import runs
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Connection, Database
 from tests.support.home import processes_of
-from tests.support.waiting import HUNG_SECONDS
+from tests.support.waiting import HUNG_SECONDS, wait_for
 
 pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
 
@@ -51,8 +52,24 @@ def executor(database: Database, settings: Settings, events: list[Event]) -> Loc
     return LocalExecutor(database, settings, None, Inventory(), events.append)
 
 
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C interrupt the block; a shell's background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def statuses(file: ExperimentFile) -> list[str]:
     return [row.status for row in ExperimentFile.read(file.path).rows]
+
+
+def started_runs(settings: Settings) -> list[SupervisorState]:
+    """Return the supervisors whose command has started."""
+    states = [RunFolder(folder).state() for folder in settings.runs_dir.glob("*")]
+    return [state for state in states if state is not None and state.root_pid is not None]
 
 
 def recorded(database: Database) -> list[tuple[str, str | None]]:
@@ -136,12 +153,8 @@ def test_an_interrupt_while_an_end_is_written_down_leaves_no_row_running(
         return update(file, changes)
 
     monkeypatch.setattr(ExperimentFile, "update", interrupted)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            run_file(executor, file)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with interruptible(), pytest.raises(KeyboardInterrupt):
+        run_file(executor, file)
     assert set(statuses(file)) <= {"finished", "stopped"}
     assert {status for status, _ in recorded(executor.database)} <= {"finished", "stopped"}
 
@@ -165,6 +178,56 @@ def test_an_interrupt_before_all_supervisors_have_started_leaves_nothing(
     assert {status for status, _ in recorded(executor.database)} == {"stopped"}
     assert set(statuses(file)) <= {"stopped", ""}
     assert not any(processes_of(active.folder.run_id) for active in started)
+
+
+def test_a_second_interrupt_between_two_requests_to_stop_leaves_no_run_failed(
+    executor: LocalExecutor,
+    file: ExperimentFile,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "train.py").write_text("import time; time.sleep(600)")
+    ask_to_stop = ActiveRun.ask_to_stop
+    asked: list[ActiveRun] = []
+
+    def interrupted(active: ActiveRun, reason: str | None = None) -> None:
+        ask_to_stop(active, reason)
+        if not asked:
+            signal.raise_signal(signal.SIGINT)
+        asked.append(active)
+
+    def interrupt() -> None:
+        wait_for(lambda: len(started_runs(settings)) == 2, "both runs")
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(ActiveRun, "ask_to_stop", interrupted)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with interruptible(), pytest.raises(KeyboardInterrupt):
+        run_file(executor, file)
+    thread.join()
+    assert statuses(file) == ["stopped"] * 2
+    assert recorded(executor.database) == [("stopped", "stopped on request")] * 2
+
+
+def test_a_run_killed_after_the_request_to_stop_it_is_stopped(executor: LocalExecutor, settings: Settings) -> None:
+    def stop_and_kill() -> None:
+        [state] = wait_for(lambda: started_runs(settings), "the run")
+        supervisor = psutil.Process(state.pid)
+        supervisor.suspend()  # as on a busy machine: the request and the end of the command reach it at once
+        supervisor.terminate()
+        command = psutil.Process(state.root_pid)
+        command.kill()
+        wait_for(lambda: command.status() == psutil.STATUS_ZOMBIE, "its end")
+        supervisor.resume()
+
+    thread = threading.Thread(target=stop_and_kill)
+    thread.start()
+    outcome = run_command(executor, job_from_command(["sleep", "600"], name=None, devices=None))
+    thread.join()
+    assert outcome.status == "stopped"
+    assert recorded(executor.database) == [("stopped", "stopped on request")]
 
 
 def test_an_end_that_cannot_be_written_is_written_when_it_can(
