@@ -70,6 +70,8 @@ def scenes(home: Home) -> dict[int, Scene]:
 def test_a_killed_scheduler_attaches_again(home: Home, scenes: dict[int, Scene]) -> None:
     scene = scenes[11]
     with scene.sheet.watched():
+        # Its scheduler moves the start of a run that it could not release at once, and then says so.
+        wait_for(lambda: scene.schedule.output.read_text().count("started") == 3, "their starts")
         before = home.running(11, 2)
         scene.schedule.kill()
         assert scene.sheet.column("Status") == ["finished", "running", "running"]
