@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import selectors
 import shutil
 import ssl
 import subprocess
@@ -86,11 +87,19 @@ def server(new_folder: NewFolder) -> Iterator[Server]:
 
 
 def fetch(url: str, access: Access, timeout: float = 30) -> bytes:
-    async def get() -> bytes:
-        async with Fetcher() as fetcher:
-            return (await fetcher.body(url, access, limit=1000, seconds=timeout)).data
+    selector = selectors.DefaultSelector()
 
-    return asyncio.run(get())
+    async def get() -> bytes:
+        idle = len(selector.get_map())
+        try:
+            async with Fetcher() as fetcher:
+                return (await fetcher.body(url, access, limit=1000, seconds=timeout)).data
+        finally:
+            while len(selector.get_map()) > idle:  # a refused TLS connection closes later
+                await asyncio.sleep(0.01)
+
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+        return runner.run(get())
 
 
 def tls(server: Server) -> TLS:

@@ -148,9 +148,14 @@ def test_a_run_on_a_whole_gpu(host: MakeHost) -> None:
     one.read_until(lambda exposition: sum(exposition.all(ENERGY, run_id=run_id)) > 1500)
 
     def works(exposition: Exposition) -> bool:
-        """Return whether the process is running on a CPU now; on a busy machine it may have to wait."""
-        of_process, of_gpu = exposition.one(SM, **of_run), exposition.one("bench_gpu_sm_active_ratio")
-        return min(of_process, of_gpu, exposition.one("bench_gpu_power_watts") - MODELS["H100"].idle_watts) > 0
+        """Return whether the process is running on a CPU now; on a busy machine it may have to wait.
+
+        There is no activity between two samples of the same moment.
+        """
+        active = [*exposition.all(SM, **of_run), *exposition.all("bench_gpu_sm_active_ratio")]
+        return (
+            len(active) == 2 and min(*active, exposition.one("bench_gpu_power_watts") - MODELS["H100"].idle_watts) > 0
+        )
 
     busy = one.read_until(works)
     assert busy.one("bench_gpu_run_processes", **of_run) == 1
