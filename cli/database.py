@@ -146,7 +146,7 @@ def backup_(
 ) -> None:
     """Back up the whole database to one file, while it is in use."""
     with _held() as database:
-        manifest = backup(database, file, replace=force, say=_say)
+        manifest = backup(database, file, replace=force, notify=_say)
     size = "" if str(file) == "-" else f", {file.stat().st_size / (1 << 20):.1f} MiB"
     _say(f"wrote {file}: {_describe(manifest)}{size}")
 
@@ -157,7 +157,7 @@ def restore_(
 ) -> None:
     """Restore a backup into a database without runs and samples, of either flavour: all or nothing."""
     with _held() as database:
-        manifest = restore(database, file, say=_say)
+        manifest = restore(database, file, notify=_say)
     _say(f"restored {file}: {_describe(manifest)}; written {manifest.created_at} by hypergauge {manifest.release}")
 
 

@@ -112,17 +112,19 @@ class Stack:
                 return port
         return wanted if wanted is not None and _is_free(wanted) else free_port()
 
-    def lasting_port(self, name: str, say: Callable[[str], None]) -> int:
+    def lasting_port(self, name: str, notify: Callable[[str], None]) -> int:
         """Return the persistent port of a service of this home, so that links to it stay valid.
 
-        If another program uses it, choose a new persistent port and call `say` with a message.
+        If another program uses it, choose a new persistent port and call `notify` with a message.
         """
         path = self._folder / f"{name}.port"
         last = int(path.read_text()) if path.exists() else None
         port = self.port(name, last)
         if port != last:
             if last is not None:
-                say(f"port {last} of {name} is taken by another program: it has {port} from now on, and links change")
+                notify(
+                    f"port {last} of {name} is taken by another program: it has {port} from now on, and links change"
+                )
             private.make_folder(self._folder)
             write_atomically(path, str(port))
         return port

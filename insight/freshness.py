@@ -22,12 +22,12 @@ _QUIET_SECONDS = 1.0
 
 
 def await_values(
-    connection: Connection, settings: Settings, selectors: Sequence[str], say: Callable[[str], None] = lambda _: None
+    connection: Connection, settings: Settings, selectors: Sequence[str], notify: Callable[[str], None] = lambda _: None
 ) -> bool:
     """Wait for the last samples and metrics of runs; return whether they have arrived.
 
     The collector writes samples and the supervisor delivers metrics after `bench run` has returned. Only runs of this home
-    that ended a few seconds ago count. `say` gets a message about a long or failed wait.
+    that ended a few seconds ago count. `notify` gets a message about a long or failed wait.
     """
     began, announced = time.monotonic(), False
     ids = [run_id for run_id in just_ended(connection, _SETTLE_SECONDS) if RunFolder.find(settings.home, run_id)]
@@ -37,11 +37,11 @@ def await_values(
     while left := [run_id for run_id in ids if _delivers(settings, run_id)] or unsummarised(connection, ids):
         ids = [run_id for run_id in ids if run_id in just_ended(connection, _SETTLE_SECONDS)]
         if not ids:
-            say(f"the last metrics of {_shown(left)} have not arrived yet")
+            notify(f"the last metrics of {_shown(left)} have not arrived yet")
             return False
         if not announced and time.monotonic() - began > _QUIET_SECONDS:
             announced = True
-            say(f"waiting for the last metrics of {_shown(left)}")
+            notify(f"waiting for the last metrics of {_shown(left)}")
         time.sleep(_LOOK_SECONDS)
     return True
 

@@ -46,7 +46,7 @@ def run_file(
     """
     policy = policy or Policy()
     with Session(
-        executor.database, say=lambda message: executor.report(Event("warning", "", message=message))
+        executor.database, notify=lambda message: executor.report(Event("warning", "", message=message))
     ) as session:
         for experiment in take_experiments(session, file, into=into):
             executor.recover(session, experiment)

@@ -65,7 +65,7 @@ def repeat_run(
 
 
 def _session(executor: LocalExecutor) -> Session:
-    return Session(executor.database, say=partial(_warn, executor, ""))
+    return Session(executor.database, notify=partial(_warn, executor, ""))
 
 
 def _warn(executor: LocalExecutor, label: str, message: str) -> None:

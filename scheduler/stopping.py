@@ -26,7 +26,7 @@ _END_SECONDS = 15.0
 
 
 def stop_runs(
-    connection: Connection, settings: Settings, selector: str, user: str, say: Callable[[str, RunInfo | None], None]
+    connection: Connection, settings: Settings, selector: str, user: str, notify: Callable[[str, RunInfo | None], None]
 ) -> None:
     """Ask the selected runs to stop, with all of their processes, and wait for their ends.
 
@@ -36,7 +36,7 @@ def stop_runs(
     ----------
     user
         User who stops them, stored in the reason.
-    say
+    notify
         Receiver of messages, each with the run concerned.
 
     Raises
@@ -44,7 +44,7 @@ def stop_runs(
     BadRequest
         No selected run is running, or a run cannot be stopped from this host.
     """
-    ended = _end_schedule(connection, Selector.parse(selector), user, say)
+    ended = _end_schedule(connection, Selector.parse(selector), user, notify)
     running = [one for one in select_runs(connection, [selector]) if one.status in ("pending", "running")]
     in_jobs = {one.run_id: row for one in running if (row := jobs.find_job(connection, one.run_id)) is not None}
     here = [one for one in running if one.run_id not in in_jobs and one.status == "running"]
@@ -57,7 +57,7 @@ def stop_runs(
         _cancel_unbegun(connection, row)
     for one in running:
         if one in here or one.run_id in in_jobs:
-            say("is asked to stop", one)
+            notify("is asked to stop", one)
 
     def all_ended() -> bool:
         left = [one for one in here if RunFolder(settings.runs_dir / one.run_id).end() is None]
@@ -67,14 +67,14 @@ def stop_runs(
 
 
 def _end_schedule(
-    connection: Connection, selector: Selector, user: str, say: Callable[[str, RunInfo | None], None]
+    connection: Connection, selector: Selector, user: str, notify: Callable[[str, RunInfo | None], None]
 ) -> bool:
     """Ask the schedule of a fully selected experiment to end; return whether there is a schedule."""
     experiment = selector.experiment
     if experiment is None or selector.workload is not None or not experiments.being_scheduled(connection, experiment):
         return False
     experiments.ask_to_end(connection, experiment, asked_by(user))
-    say(f"experiment {experiment} is asked to end: no further run of it starts", None)
+    notify(f"experiment {experiment} is asked to end: no further run of it starts", None)
     return True
 
 

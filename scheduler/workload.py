@@ -98,7 +98,7 @@ class Workload:
         An interrupt (``KeyboardInterrupt``) stops all of them, and is raised again after their ends.
         """
         left = not self.delivers
-        with Session(self.database, say=self._say) as session:
+        with Session(self.database, notify=self._notify) as session:
             self._attach(session, attached)
             try:
                 if jobs:
@@ -273,11 +273,11 @@ class Workload:
             if active.assigned and active.assigned.lock:
                 active.assigned.lock.release()
         # A new connection: an interrupt or error may have come in the middle of a statement.
-        with uninterrupted(), contextlib.closing(Session(self.database, say=self._say)) as session:
+        with uninterrupted(), contextlib.closing(Session(self.database, notify=self._notify)) as session:
             for problem in self.devices.clear(session):
-                self._say(problem)
+                self._notify(problem)
 
-    def _say(self, message: str) -> None:
+    def _notify(self, message: str) -> None:
         self.report(Event("warning", f"{self.experiment}/{self.workload}", message=message))
 
     def _write_back(self, changed: Sequence[ActiveRun]) -> None:

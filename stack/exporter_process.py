@@ -20,7 +20,7 @@ def serve_exporter(
     name: str,
     bind: str,
     port: int,
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
     *,
     own_runs: bool,
     announce: str | None,
@@ -30,7 +30,7 @@ def serve_exporter(
 
     Parameters
     ----------
-    say
+    notify
         Receiver of the message with the address.
     own_runs
         Whether to measure only the runs of this home, not all runs of the host.
@@ -54,5 +54,5 @@ def serve_exporter(
             announce or not own_runs
         ):  # the local collector finds the stack's own exporters
             running.enter_context(Announcer(settings, server, announced_url(server.url, announce)))
-        say(f"listening on {server.url}")
+        notify(f"listening on {server.url}")
         stopped.wait()

@@ -20,7 +20,7 @@ _FOLDER = "grafana"  # under BENCH_HOME
 
 
 def ensure_grafana(
-    stack: Stack, settings: Settings, database: Database, say: Callable[[str], None], seconds: float
+    stack: Stack, settings: Settings, database: Database, notify: Callable[[str], None], seconds: float
 ) -> None:
     """Start Grafana if it is installed and not running, and wait up to `seconds` until it answers.
 
@@ -39,7 +39,7 @@ def ensure_grafana(
     mlflow = tracking_uri(stack, settings) or ""
     command, variables = found.command(settings.home / _FOLDER, reader(database), port, without_login(mlflow))
     url = f"http://127.0.0.1:{port}"
-    say("Starting grafana …")
+    notify("Starting grafana …")
     service = stack.start(
         "grafana", command, url=url, health=f"{url}/api/health", environment={**os.environ, **variables}
     )

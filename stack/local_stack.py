@@ -36,25 +36,25 @@ class LocalStack:
 
 
 @contextlib.contextmanager
-def local_stack(settings: Settings, say: Callable[[str], None]) -> Iterator[LocalStack]:
+def local_stack(settings: Settings, notify: Callable[[str], None]) -> Iterator[LocalStack]:
     """Start the missing services, and hold all of them; the last command that holds them stops them.
 
-    A service that dies meanwhile is restarted. `say` receives a message for each start, which takes seconds.
+    A service that dies meanwhile is restarted. `notify` receives a message for each start, which takes seconds.
     """
     stack = Stack(settings)
     with Database(settings) as database:
-        stack.hold(lambda: ensure(stack, settings, database, say))
+        stack.hold(lambda: ensure(stack, settings, database, notify))
         try:
             uri = tracking_uri(stack, settings)
             if uri is None:
                 raise ServiceFailed("mlflow has ended; its log is in BENCH_HOME/log")
-            with keeping_up(stack, lambda: _restart(stack, settings, database, say), say):
+            with keeping_up(stack, lambda: _restart(stack, settings, database, notify), notify):
                 yield LocalStack(settings, database, uri)
         finally:
             stack.release()
 
 
-def start_and_keep(settings: Settings, say: Callable[[str], None]) -> list[Service]:
+def start_and_keep(settings: Settings, notify: Callable[[str], None]) -> list[Service]:
     """Start the stack, with Grafana if it is installed, keep it until ``bench down``, and return its services.
 
     Raises
@@ -66,9 +66,9 @@ def start_and_keep(settings: Settings, say: Callable[[str], None]) -> list[Servi
     failed: list[BenchError] = []
 
     def start() -> None:
-        ensure(stack, settings, database, say)
+        ensure(stack, settings, database, notify)
         try:
-            ensure_grafana(stack, settings, database, say, START_SECONDS)
+            ensure_grafana(stack, settings, database, notify, START_SECONDS)
         except BenchError as error:
             failed.append(error)
 
@@ -77,17 +77,17 @@ def start_and_keep(settings: Settings, say: Callable[[str], None]) -> list[Servi
         stack.keep(True)
         services = stack.services()
         for name, service in services.items():
-            say(f"[green]up[/] {name} {service.url}")
+            notify(f"[green]up[/] {name} {service.url}")
         stack.release()
     if failed:
         raise failed[0]
     return list(services.values())
 
 
-def _restart(stack: Stack, settings: Settings, database: Database, say: Callable[[str], None]) -> None:
-    ensure(stack, settings, database, say)
+def _restart(stack: Stack, settings: Settings, database: Database, notify: Callable[[str], None]) -> None:
+    ensure(stack, settings, database, notify)
     if "grafana" in stack.died():
-        ensure_grafana(stack, settings, database, say, START_SECONDS)
+        ensure_grafana(stack, settings, database, notify, START_SECONDS)
 
 
 def availability(settings: Settings) -> dict[str, str | None]:
@@ -112,7 +112,7 @@ def _problem(registry: Registry, name: str, options: ExporterOptions) -> str | N
         return f"it fails with {type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[str], None]) -> None:
+def ensure(stack: Stack, settings: Settings, database: Database, notify: Callable[[str], None]) -> None:
     """Start the missing services concurrently, and wait until each answers.
 
     Raises
@@ -122,7 +122,7 @@ def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[
     """
     if _is_whole(stack, settings):
         return
-    _stop_exporters_of_other_gpus(stack, settings, say)
+    _stop_exporters_of_other_gpus(stack, settings, notify)
     running = stack.services()
     environment = {**os.environ, **settings.environment()}
     environment.pop("PYTHONPATH", None)
@@ -138,7 +138,7 @@ def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[
 
     try:
         if own_tracking_server(settings) and "mlflow" not in running:
-            started.append(start_tracking(stack, settings, database, environment, say))
+            started.append(start_tracking(stack, settings, database, environment, notify))
         services = announced_here(database, settings)
         for name, reason in availability(settings).items():
             if reason is None and not (name in services and answers(services[name])):
@@ -146,7 +146,7 @@ def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[
         serve("collector", "collector", "run", "--interval", str(settings.interval))
         serve("rules", "rules", "run")
         if started:
-            say(f"Starting {', '.join(service.name for service in started)} …")
+            notify(f"Starting {', '.join(service.name for service in started)} …")
         for service in started:
             stack.await_answer(service, START_SECONDS)
     except BaseException:
@@ -167,7 +167,7 @@ def _is_whole(stack: Stack, settings: Settings) -> bool:
     )
 
 
-def _stop_exporters_of_other_gpus(stack: Stack, settings: Settings, say: Callable[[str], None]) -> None:
+def _stop_exporters_of_other_gpus(stack: Stack, settings: Settings, notify: Callable[[str], None]) -> None:
     others = [
         service
         for name, service in stack.services().items()
@@ -185,5 +185,5 @@ def _stop_exporters_of_other_gpus(stack: Stack, settings: Settings, say: Callabl
             f"the running exporters were started with {running_with}, and {by} may need them; this command has {wanted}: "
             f"use the same, or wait until they have ended"
         )
-    say(f"The exporters were started with {running_with}; restarting them with {wanted} …")
+    notify(f"The exporters were started with {running_with}; restarting them with {wanted} …")
     stack.stop_all([service.name for service in others])

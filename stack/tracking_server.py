@@ -27,11 +27,11 @@ def tracking_uri(stack: Stack, settings: Settings) -> str | None:
 
 
 def start_tracking(
-    stack: Stack, settings: Settings, database: Database, environment: dict[str, str], say: Callable[[str], None]
+    stack: Stack, settings: Settings, database: Database, environment: dict[str, str], notify: Callable[[str], None]
 ) -> Service:
     """Start MLflow's server on our database, in its own schema, or on the configured store.
 
-    `say` receives a message if the artifact store does not answer, or if the server's port has changed.
+    `notify` receives a message if the artifact store does not answer, or if the server's port has changed.
 
     Raises
     ------
@@ -48,8 +48,8 @@ def start_tracking(
     try:
         require_store(artifacts)
     except TrackingUnavailable as error:
-        say(f"{error}; runs continue, and their artifacts are delivered later")
-    port = stack.lasting_port("mlflow", say)
+        notify(f"{error}; runs continue, and their artifacts are delivered later")
+    port = stack.lasting_port("mlflow", notify)
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     return stack.start(

@@ -25,7 +25,7 @@ def unmeasured_message(host: str) -> str:
 
 @contextlib.contextmanager
 def watching_unmeasured(
-    database: Database, running: Callable[[], list[str]], say: Callable[[str], None]
+    database: Database, running: Callable[[], list[str]], notify: Callable[[str], None]
 ) -> Iterator[None]:
     """Warn about each host of running runs without an exporter that answers, once per outage.
 
@@ -33,7 +33,7 @@ def watching_unmeasured(
     ----------
     running
         Function that returns the ids of running runs.
-    say
+    notify
         Receiver of messages in rich's markup.
     """
     known: set[str] = set()
@@ -44,7 +44,7 @@ def watching_unmeasured(
             with database.session() as connection:
                 found = set(unmeasured_hosts(connection, ids))
             for host in sorted(found - known):
-                say(f"[yellow]![/] {escape(unmeasured_message(host))}")
+                notify(f"[yellow]![/] {escape(unmeasured_message(host))}")
             known = found
 
     looks = Periodic("hosts without exporters", look, _LOOK_SECONDS, level=logging.INFO).start()

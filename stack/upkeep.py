@@ -20,14 +20,14 @@ _LONGEST_PAUSE_SECONDS = 60.0
 
 
 @contextlib.contextmanager
-def keeping_up(stack: Stack, ensure: Callable[[], None], say: Callable[[str], None]) -> Iterator[None]:
+def keeping_up(stack: Stack, ensure: Callable[[], None], notify: Callable[[str], None]) -> Iterator[None]:
     """Restart services that die, because a missed scrape is lost.
 
     Parameters
     ----------
     ensure
         Function that starts the missing services, and waits until they answer.
-    say
+    notify
         Receiver of messages in rich's markup.
     """
     dead: list[str] = []
@@ -37,7 +37,7 @@ def keeping_up(stack: Stack, ensure: Callable[[], None], say: Callable[[str], No
         before = dead.copy()
         dead[:] = stack.died()  # checked again, now that no other command starts or stops services
         if dead and dead != before:
-            say(f"[yellow]![/] {', '.join(dead)} ended unexpectedly and is restarted; BENCH_HOME/log may say why")
+            notify(f"[yellow]![/] {', '.join(dead)} ended unexpectedly and is restarted; BENCH_HOME/log may say why")
         if dead:
             ensure()
 
@@ -49,7 +49,7 @@ def keeping_up(stack: Stack, ensure: Callable[[], None], say: Callable[[str], No
         try:
             stack.exclusively(restart)
         except BenchError as error:
-            say(f"[yellow]![/] {', '.join(dead)} cannot be restarted: {escape(str(error))}")
+            notify(f"[yellow]![/] {', '.join(dead)} cannot be restarted: {escape(str(error))}")
         return backoff.failed()
 
     with Periodic("upkeep of services", look, _LOOK_SECONDS):

@@ -21,21 +21,21 @@ def main(log: str, seconds: float, plan: list[str]) -> None:
     attempts = os.pread(descriptor, 1 << 20, 0).count(b'"begin"')
     end = plan[min(attempts, len(plan) - 1)]
 
-    def say(what: str, **more: object) -> None:
+    def write(what: str, **more: object) -> None:
         line = {"what": what, "run": os.environ["BENCH_RUN_ID"], "at": time.clock_gettime(time.CLOCK_BOOTTIME), **more}
         os.write(descriptor, json.dumps(line).encode() + b"\n")
 
     def signalled(number: int, _: FrameType | None) -> None:
-        say("signalled")
+        write("signalled")
         die(number)
 
     def die(number: int) -> None:
-        say("end", code=128 + number)
+        write("end", code=128 + number)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-    say("begin", started=ticks / os.sysconf("SC_CLK_TCK"), planned=end)
+    write("begin", started=ticks / os.sysconf("SC_CLK_TCK"), planned=end)
     signal.signal(signal.SIGTERM, signalled)
     if os.fork() == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -45,7 +45,7 @@ def main(log: str, seconds: float, plan: list[str]) -> None:
     time.sleep(3600 if end == "wait" else seconds)
     if (code := int(end)) < 0:
         die(-code)
-    say("end", code=code)
+    write("end", code=code)
     os._exit(code)
 
 

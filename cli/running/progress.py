@@ -37,7 +37,7 @@ def on_this_host(settings: Settings, *, quiet: bool = False, copies_output: bool
 
     with _shown(Progress(quiet=quiet, lines=copies_output)) as (progress, stack):
         output = OutputCopies(settings.runs_dir) if copies_output else None
-        local = stack.enter_context(local_stack(settings, progress.say))
+        local = stack.enter_context(local_stack(settings, progress.notify))
         _watch(progress, stack, local.database)
         yield LocalExecutor(
             database=local.database,
@@ -77,7 +77,7 @@ def _shown(progress: Progress) -> Iterator[tuple[Progress, contextlib.ExitStack]
 
 def _watch(progress: Progress, stack: contextlib.ExitStack, database: Database) -> None:
     progress.live = lambda ids: live(database, ids)
-    stack.enter_context(watching_unmeasured(database, progress.running, progress.say))
+    stack.enter_context(watching_unmeasured(database, progress.running, progress.notify))
 
 
 @contextlib.contextmanager
@@ -100,9 +100,9 @@ def show(progress: Progress, event: Event, output: OutputCopies | None = None) -
             output.ended(event.run_id)
         progress.ended(event.run_id, event.label, event.name, event.status, event.seconds, event.message)
     elif event.kind == "note":
-        progress.say(escape(f"{event.label} {event.message}".strip()))
+        progress.notify(escape(f"{event.label} {event.message}".strip()))
     else:
-        progress.say(f"[yellow]![/] {event.label} {escape(event.message)}")
+        progress.notify(f"[yellow]![/] {event.label} {escape(event.message)}")
 
 
 def live(database: Database, run_ids: Sequence[str]) -> Mapping[str, Live]:

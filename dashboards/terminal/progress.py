@@ -111,14 +111,14 @@ class Progress:
         """Return the ids of the running runs."""
         return list(self._running)
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """Print one line in rich's markup."""
         self.console.print(text, soft_wrap=True)
 
     def started(self, run_id: str, label: str, name: str, *, attached: bool = False) -> None:
         """Show a run that has started, or that the command has `attached` to."""
         self._running[run_id] = _Running(label, name, time.time())
-        self.say(f"[cyan]▶[/] {label} {escape(name)} {'is running; attached to it' if attached else 'started'}")
+        self.notify(f"[cyan]▶[/] {label} {escape(name)} {'is running; attached to it' if attached else 'started'}")
 
     def ended(self, run_id: str, label: str, name: str, status: str, seconds: float, message: str) -> None:
         """Show a run that has ended."""
@@ -126,7 +126,7 @@ class Progress:
         sign = "[green]✓[/]" if status == "finished" else "[red]✗[/]"
         after = f" after {formatting.duration(seconds)}" if seconds else ""
         reason = f": {escape(message)}" if message else ""
-        self.say(f"{sign} {label} {escape(name)} {tables.status(status)}{after}{reason}")
+        self.notify(f"{sign} {label} {escape(name)} {tables.status(status)}{after}{reason}")
 
     def _render(self) -> RenderableType:
         lines = []

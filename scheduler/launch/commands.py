@@ -101,7 +101,7 @@ def command_problems(file: ExperimentFile, row: Row) -> Iterator[tuple[str, str]
         yield "Environment", f"{section.file}: [environments.{section.name}]: there is no folder {_directory(section)}"
 
 
-def make_environments(file: ExperimentFile, rows: Iterable[Row], say: Callable[[str], None]) -> None:
+def make_environments(file: ExperimentFile, rows: Iterable[Row], notify: Callable[[str], None]) -> None:
     """Create the missing environments of rows that are about to run.
 
     Raises
@@ -113,14 +113,14 @@ def make_environments(file: ExperimentFile, rows: Iterable[Row], say: Callable[[
         environment = environment_of(file, row)
         if (what := environment.to_make()) is None:
             continue
-        say(f"Making {what} …")
+        notify(f"Making {what} …")
         began = time.monotonic()
         try:
             environment.make()
         except BadRequest as error:
             cell = row.cells["Environment"]
             raise BadExperimentFile(file.path, [Problem(cell.line, cell.column, f"Environment: {error}")]) from error
-        say(f"Made in {time.monotonic() - began:.0f} s.")
+        notify(f"Made in {time.monotonic() - began:.0f} s.")
 
 
 def _section(row: Row) -> NamedEnvironment | None:

@@ -94,7 +94,7 @@ class Cooldown:
         self._limit, self._look, self._sleep, self._clock = limit, look, sleep, clock
         self._before: Values | None = None
 
-    def before_workload(self, gpus: Sequence[Gpu], all_gpus: Sequence[Gpu], say: Callable[[str], None]) -> None:
+    def before_workload(self, gpus: Sequence[Gpu], all_gpus: Sequence[Gpu], notify: Callable[[str], None]) -> None:
         """Store the state of the machine before the first workload; before later workloads, wait for that state.
 
         Parameters
@@ -103,13 +103,13 @@ class Cooldown:
             GPUs of the workload that is about to start.
         all_gpus
             GPUs of all remaining workloads.
-        say
+        notify
             Receiver of messages about the wait.
         """
         if self._before is None:
             self._before = self._first(all_gpus)
             if not self._before:
-                say("starts without a cooldown: neither temperature nor power nor load of this host is measured")
+                notify("starts without a cooldown: neither temperature nor power nor load of this host is measured")
             return
         uuids = {gpu.uuid for gpu in gpus}
         before = {
@@ -117,7 +117,7 @@ class Cooldown:
             for (quantity, uuid), value in self._before.items()
             if (uuid in uuids if uuids else uuid is None)
         }
-        self._wait(before, gpus, say)
+        self._wait(before, gpus, notify)
 
     def _first(self, gpus: Sequence[Gpu]) -> Values:
         wanted = {gpu.uuid for gpu in gpus} | {None}
@@ -128,19 +128,19 @@ class Cooldown:
                 return {(one.quantity, one.gpu_uuid): one.value for one in found}
             self._sleep(_POLL_SECONDS)
 
-    def _wait(self, before: Values, gpus: Sequence[Gpu], say: Callable[[str], None]) -> None:
+    def _wait(self, before: Values, gpus: Sequence[Gpu], notify: Callable[[str], None]) -> None:
         since = self._clock()
         waits = False
         while left := excesses(before, self._look([gpu.uuid for gpu in gpus]), since, self._clock()):
             if self._clock() - since >= self._limit:
-                say(f"starts after {self._limit:g} s without having cooled down: {_words(left, gpus)}")
+                notify(f"starts after {self._limit:g} s without having cooled down: {_words(left, gpus)}")
                 return
             if not waits and all(one.now is not None for one in left):
-                say(f"waits to cool down, {self._limit:g} s at most: {_words(left, gpus)}")
+                notify(f"waits to cool down, {self._limit:g} s at most: {_words(left, gpus)}")
                 waits = True
             self._sleep(_POLL_SECONDS)
         if waits:
-            say(f"has cooled down after {self._clock() - since:.1f} s")
+            notify(f"has cooled down after {self._clock() - since:.1f} s")
 
 
 def _words(left: Sequence[Excess], gpus: Sequence[Gpu]) -> str:

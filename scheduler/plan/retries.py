@@ -28,7 +28,7 @@ def run_with_retries(
     open_runner: Callable[[Policy, float | None], Runner],
     jobs: Sequence[Job],
     attached: Sequence[Job] = (),
-    say: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
     why_not: Callable[[], str | None] = lambda: None,
 ) -> list[Outcome]:
     """Run the jobs of a workload; when all have ended, retry the failed ones concurrently.
@@ -39,7 +39,7 @@ def run_with_retries(
     ----------
     open_runner
         Function that returns the runner of one attempt, given its policy and the begin of the workload, if any.
-    say
+    notify
         Receiver of messages for users.
     why_not
         Function that returns the reason against a retry; ``None`` if there is none.
@@ -60,13 +60,13 @@ def run_with_retries(
         if not left or not jobs:
             break
         if began is not None and policy.workload_timeout is not None and time.time() >= began + policy.workload_timeout:
-            say("failed runs are not repeated: the workload has reached its timeout")
+            notify("failed runs are not repeated: the workload has reached its timeout")
             break
         if (reason := why_not()) is not None:
-            say(f"failed runs are not repeated: {reason}")
+            notify(f"failed runs are not repeated: {reason}")
             break
         names = ", ".join(job.name for job in jobs)
-        say(f"failed runs are repeated: {names} (retry {policy.retries - left + 1} of {policy.retries})")
+        notify(f"failed runs are repeated: {names} (retry {policy.retries - left + 1} of {policy.retries})")
     return list(latest.values())
 
 

@@ -56,7 +56,7 @@ class Recorder:
         if self._is_mine():
             self._guarded(self._end)
         elif not self._over and _is_imported("torch"):
-            _say(f"there is no trace, since the script ended before its step {FIRST_STEP + 1}")
+            _notify(f"there is no trace, since the script ended before its step {FIRST_STEP + 1}")
         self._over = True
 
     def _watch(self) -> None:
@@ -142,10 +142,10 @@ class Recorder:
             do(*arguments)
         except Exception as error:  # noqa: BLE001 - no error of the profiler may end the run
             self._over = True
-            _say(f"it gave up: {type(error).__name__}: {error}")
+            _notify(f"it gave up: {type(error).__name__}: {error}")
 
 
-def _say(what: str) -> None:
+def _notify(what: str) -> None:
     sys.stderr.write(f"PyTorch profiler: {what}\n")
 
 

@@ -30,12 +30,12 @@ def deliver(
     tracking: Tracking | str | None,
     mlflow_run_id: str | None,
     end: RunEnd,
-    say: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> bool:
     """Deliver the files of a run's folder; return whether all have arrived. Idempotent.
 
     If MLflow has not created a run in time, create it now. If another process holds the delivery lock of the run, leave
-    the delivery to it. `say` receives the reason of a failure.
+    the delivery to it. `notify` receives the reason of a failure.
     """
     with HostLock(f"delivery/{folder.run_id}") as lock:
         if not lock.take() or folder.delivered:
@@ -46,7 +46,7 @@ def deliver(
                 server = Tracking(tracking) if isinstance(tracking, str) else tracking
                 _track(connection, folder, server, mlflow_run_id, end)
             except TrackingUnavailable as error:
-                say(str(error))
+                notify(str(error))
                 return False
         folder.mark_delivered()
         return True
@@ -57,7 +57,7 @@ def deliver_backlog(
     runs_dir: Path,
     experiment: int,
     tracking: Tracking | str | None,
-    say: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Deliver ended runs of an experiment that earlier commands could not, because the tracking server was away."""
     server = Tracking(tracking) if isinstance(tracking, str) else tracking
@@ -65,7 +65,7 @@ def deliver_backlog(
         folder = RunFolder(runs_dir / run.run_id)
         if folder.delivered or (end := folder.end()) is None:
             continue
-        if not deliver(connection, folder, server, run.mlflow_run_id, end, say) and not (
+        if not deliver(connection, folder, server, run.mlflow_run_id, end, notify) and not (
             server is not None and server.answers(_TIMEOUT_SECONDS)
         ):
             return

@@ -46,14 +46,14 @@ class Session:
     ----------
     timeout
         Longest outage of the database, in seconds.
-    say
+    notify
         Callback for the messages at the start and end of an outage.
     """
 
     def __init__(
-        self, database: Database, timeout: float = 24 * 3600.0, say: Callable[[str], None] = lambda _: None
+        self, database: Database, timeout: float = 24 * 3600.0, notify: Callable[[str], None] = lambda _: None
     ) -> None:
-        self._database, self._timeout, self._say = database, timeout, say
+        self._database, self._timeout, self._notify = database, timeout, notify
         self._connection: Connection | None = None
         self._locks: list[Callable[[Connection], None]] = []
         self._before: tuple[int, object] | None = None  # server process of the last connection, with its start time
@@ -99,14 +99,14 @@ class Session:
                 if isinstance(error, errors.QueryCanceled) or away > self._timeout:
                     raise self._failed(error) from error
                 if not reported and away > _REPORT_SECONDS:
-                    self._say(f"the database is unreachable; waiting for it: {str(error).strip()}")
+                    self._notify(f"the database is unreachable; waiting for it: {str(error).strip()}")
                     reported = True
                 time.sleep(backoff.failed())
             except psycopg.Error as error:
                 raise self._failed(error) from error
             else:
                 if reported:
-                    self._say("the database is back")
+                    self._notify("the database is back")
                 return done
 
     def lock(self, take: Callable[[Connection], None]) -> None:

@@ -44,7 +44,7 @@ class Upgraded:
     rows: int
 
 
-def upgrade(server: EmbeddedServer, say: Callable[[str], None] = lambda _: None) -> Upgraded | None:
+def upgrade(server: EmbeddedServer, notify: Callable[[str], None] = lambda _: None) -> Upgraded | None:
     """Upgrade the data of `server` to the major version of its programs; return ``None`` if they have it already.
 
     Raises
@@ -67,11 +67,11 @@ def upgrade(server: EmbeddedServer, say: Callable[[str], None] = lambda _: None)
         shutil.rmtree(server.proven, ignore_errors=True)
         with _workplace(server, programs) as (workplace, lock):
             _check_room(server.data)
-            say(f"Counting the rows in PostgreSQL {old} …")
+            notify(f"Counting the rows in PostgreSQL {old} …")
             before = _contents(server, programs, server.data, lock)
-            say(f"Copying to PostgreSQL {server.programs.major} …")
+            notify(f"Copying to PostgreSQL {server.programs.major} …")
             new = _copy(server, programs, workplace, lock)
-            say("Counting the copied rows …")
+            notify("Counting the copied rows …")
             after = _contents(server, server.programs, new, lock)
             if before != after:
                 differing = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))

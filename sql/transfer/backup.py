@@ -44,7 +44,7 @@ _OPTIONAL = re.compile(
 
 
 def backup(
-    database: Database, path: Path, *, replace: bool = False, say: Callable[[str], None] = lambda _: None
+    database: Database, path: Path, *, replace: bool = False, notify: Callable[[str], None] = lambda _: None
 ) -> Manifest:
     """Write a backup of `database` to `path`, and return its manifest.
 
@@ -65,7 +65,7 @@ def backup(
             for table, query in _relations(connection, server.flavour):
                 tables.append(copied := copy_out(connection, archive, table, query))
                 if copied.rows >= 100_000:
-                    say(f"{table.schema}.{table.name}: {copied.rows} rows")
+                    notify(f"{table.schema}.{table.name}: {copied.rows} rows")
             scripts = {}
             if any(table.schema == MLFLOW for table in tables):
                 scripts[MLFLOW] = _scripts(database, archive, moment)

@@ -39,7 +39,7 @@ _LEAVING_SECONDS = 3.0
 _DIRECT_COMPRESS = ("timescaledb.enable_direct_compress_copy", "timescaledb.enable_direct_compress_copy_client_sorted")
 
 
-def restore(database: Database, path: Path, say: Callable[[str], None] = lambda _: None) -> Manifest:
+def restore(database: Database, path: Path, notify: Callable[[str], None] = lambda _: None) -> Manifest:
     """Restore the backup `path` into `database`, which must hold no runs and no samples. Return the manifest.
 
     Raises
@@ -47,24 +47,26 @@ def restore(database: Database, path: Path, say: Callable[[str], None] = lambda 
     BadRequest
         The file is damaged, unknown, or from a newer release; or the database is in use or not empty.
     """
-    say("Checking the file …")
+    notify("Checking the file …")
     with opened(path) as (archive, manifest), Session(database, _TIMEOUT_SECONDS) as session:
         try:
             earlier.refuse_oldest(manifest)
         except BadBackup as error:
             raise BadBackup(str(error), file=path) from None
-        session(_replace, archive, manifest, say)
-        say("Refreshing the aggregates …")
+        session(_replace, archive, manifest, notify)
+        notify("Refreshing the aggregates …")
         session(refresh)
         session(psycopg.Connection.execute, "analyze")
     return manifest
 
 
-def _replace(connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, say: Callable[[str], None]) -> None:
+def _replace(
+    connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, notify: Callable[[str], None]
+) -> None:
     flavour = inspect(connection).flavour
     with connection.transaction():
         _clear(connection)
-        _fill(connection, flavour, archive, manifest, say)
+        _fill(connection, flavour, archive, manifest, notify)
 
 
 def _clear(connection: Connection) -> None:
@@ -126,7 +128,11 @@ def _dependents(connection: Connection) -> list[str]:
 
 
 def _fill(
-    connection: Connection, flavour: Flavour, archive: zipfile.ZipFile, manifest: Manifest, say: Callable[[str], None]
+    connection: Connection,
+    flavour: Flavour,
+    archive: zipfile.ZipFile,
+    manifest: Manifest,
+    notify: Callable[[str], None],
 ) -> None:
     migrate(connection, to=earlier.version(manifest))
     owners = {schema: _owner(connection, schema) for schema in manifest.scripts}
@@ -134,7 +140,7 @@ def _fill(
         connection.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(schema)))
         connection.execute(archive.read(before))
     # Migrations insert rows into some tables.
-    tables = _known(connection, flavour, manifest, say)
+    tables = _known(connection, flavour, manifest, notify)
     names = sql.SQL(", ").join(sql.Identifier(*name) for name in tables)
     connection.execute(sql.SQL("truncate {}").format(names))
     for name in _DIRECT_COMPRESS:
@@ -143,7 +149,7 @@ def _fill(
         table, target = tables[qualified]
         copy_in(connection, archive, table, target)
         if table.rows >= 100_000:
-            say(f"{table.schema}.{table.name}: {table.rows} rows")
+            notify(f"{table.schema}.{table.name}: {table.rows} rows")
     for sequence, value in manifest.sequences.items():
         connection.execute(
             "select setval(r, %s) from to_regclass(%s) r where r is not null",
@@ -186,7 +192,7 @@ def _give(connection: Connection, schema: str, owner: str) -> None:
 
 
 def _known(
-    connection: Connection, flavour: Flavour, manifest: Manifest, say: Callable[[str], None]
+    connection: Connection, flavour: Flavour, manifest: Manifest, notify: Callable[[str], None]
 ) -> dict[_Name, tuple[Table, Table]]:
     """Return the members with their target tables. Report and skip members without one, such as a user's table."""
     existing = set(connection.execute("select schemaname, tablename from pg_tables").fetchall())
@@ -196,7 +202,7 @@ def _known(
         if (name := (target.schema, target.name)) in existing:
             known[name] = table, target
         else:
-            say(f"left out: {table.schema}.{table.name} ({table.rows} rows) is not a table of hypergauge's")
+            notify(f"left out: {table.schema}.{table.name} ({table.rows} rows) is not a table of hypergauge's")
     return known
 
 

@@ -72,7 +72,7 @@ class BatchExecutor:
 
         def run_one(iteration: Iteration) -> list[Outcome]:
             try:
-                with Session(self.database, say=self._warn) as own:
+                with Session(self.database, notify=self._warn) as own:
                     return run(own, iteration)
             finally:
                 self._queue.leave(iteration.label)

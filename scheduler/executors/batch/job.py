@@ -60,7 +60,7 @@ class RemoteWorkload:
     def run(self, jobs_to_run: Sequence[Job], attached: Sequence[Job] = ()) -> list[Outcome]:
         """Monitor the `attached` runs to their ends, then submit and monitor `jobs_to_run`; return all outcomes."""
         outcomes: list[Outcome] = []
-        with Session(self.database, say=self._warn) as session:
+        with Session(self.database, notify=self._warn) as session:
             if attached:
                 self.queue.leave(self.label)
             for row, found in _by_job(session, attached).items():

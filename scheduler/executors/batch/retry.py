@@ -21,10 +21,10 @@ class GivenUp(BenchError):
 
 
 class Retry:
-    """Sender of requests to a batch system; `say` receives a message when it stops or resumes answering."""
+    """Sender of requests to a batch system; `notify` receives a message when it stops or resumes answering."""
 
-    def __init__(self, say: Callable[[str], None], stopping: Stopping) -> None:
-        self._say, self._stopping = say, stopping
+    def __init__(self, notify: Callable[[str], None], stopping: Stopping) -> None:
+        self._notify, self._stopping = notify, stopping
         self._away = False
 
     def ask(self, request: Callable[[], T]) -> T | None:
@@ -33,11 +33,11 @@ class Retry:
             answer = request()
         except ExecutorAway as error:
             if not self._away:
-                self._say(f"{error}; runs continue, and the request is repeated")
+                self._notify(f"{error}; runs continue, and the request is repeated")
             self._away = True
             return None
         if self._away:
-            self._say("the executor answers again")
+            self._notify("the executor answers again")
         self._away = False
         return answer
 

@@ -120,7 +120,7 @@ def test_colors_of_ours_stay(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 def test_progress_and_log_lines_are_text(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress()
-    progress.say(escape(HOSTILE))
+    progress.notify(escape(HOSTILE))
     progress.started("a" * 32, "20/1/1", HOSTILE)
     progress.ended("a" * 32, "20/1/1", HOSTILE, "failed", 1.0, HOSTILE)
     assert not RAW.search(capsys.readouterr().err)

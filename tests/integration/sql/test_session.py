@@ -66,7 +66,7 @@ def test_it_waits_for_a_server_that_is_started_again(
 ) -> None:
     monkeypatch.setattr(module, "_REPORT_SECONDS", 0.0)
     said: list[str] = []
-    with Session(database, say=said.append) as session, ThreadPoolExecutor(1) as pool:
+    with Session(database, notify=said.append) as session, ThreadPoolExecutor(1) as pool:
         session(one)
         server.stop("fast")
         try:
