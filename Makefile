@@ -1,7 +1,7 @@
-# Two commands show everything: `make demo` and `make test`.
+# Start with `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
-# Tests and the stack start hundreds of commands: without its bytecode, each would be compiled anew.
+# Tests and the stack start hundreds of commands. Without bytecode, each would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all lint format clean
@@ -9,9 +9,9 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/installed
 	$(BIN)/bench demo
 
-# What people run many times a day: no slow tests, and both database flavours only where the flavours differ.
+# Selection of `make test`: no slow tests, and TimescaleDB only for tests of a difference between the flavours.
 QUICK := not slow and (not timescale or flavours)
-# Most tests wait for something, so they run beside each other; those that are marked as quiet follow alone.
+# Most tests wait, so they run in parallel. Tests that are marked `quiet` follow alone.
 PYTEST := $(BIN)/pytest
 BESIDE := $(PYTEST) --numprocesses 4
 
@@ -24,7 +24,7 @@ else
 	$(PYTEST) -m '$(QUICK) and quiet' tests/e2e
 endif
 
-# Everything else: both flavours for all, volume, faults, other people's software.
+# All other tests: the second flavour, volume, faults, third-party software.
 test-all: .venv/installed-dev
 	$(BESIDE) --dist worksteal -m 'not ($(QUICK))' tests/unit tests/integration
 	$(BESIDE) --dist loadfile -m 'not ($(QUICK)) and not quiet' tests/e2e
@@ -40,7 +40,7 @@ format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The stamp is younger than pyproject.toml, so a changed dependency is installed at the next command.
+# After a change of pyproject.toml the stamp is out of date, so the next command installs changed dependencies.
 .venv/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(f"hypergauge needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.11 …")'
 	$(PYTHON) -m venv .venv
