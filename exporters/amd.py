@@ -81,7 +81,7 @@ class AmdExporter:
         """Close the library; the next call of `collect` opens it again."""
         if self._opened:
             self._opened, self._gpus = False, []
-            self._ask("shut_down")
+            self._query("shut_down")
 
     def _open(self) -> None:
         if self._opened:
@@ -90,13 +90,13 @@ class AmdExporter:
         self._smi.amdsmi_init()
         self._opened = True
         for index, handle in enumerate(self._smi.amdsmi_get_processor_handles()):
-            uuid = self._ask("get_gpu_device_uuid", handle)
-            asic = self._ask("get_gpu_asic_info", handle) or {}
-            driver = self._ask("get_gpu_driver_info", handle) or {}
+            uuid = self._query("get_gpu_device_uuid", handle)
+            asic = self._query("get_gpu_asic_info", handle) or {}
+            driver = self._query("get_gpu_driver_info", handle) or {}
             info = {"name": asic.get("market_name", ""), "driver": driver.get("driver_version", "")}
             self._gpus.append((handle, {"UUID": uuid or "", "gpu": str(index)}, info))
 
-    def _ask(self, function: str, *arguments: Any) -> Any:
+    def _query(self, function: str, *arguments: Any) -> Any:
         """Return the library's answer, ``None`` where the GPU or the library does not support the function."""
         try:
             return getattr(self._smi, f"amdsmi_{function}")(*arguments)
@@ -104,21 +104,21 @@ class AmdExporter:
             return None
 
     def _metrics(self, gpu: Any) -> Iterator[Measurement]:
-        activity = self._ask("get_gpu_activity", gpu) or {}
+        activity = self._query("get_gpu_activity", gpu) or {}
         yield "utilization_ratio", {}, _scaled(activity.get("gfx_activity"), over=100)
         yield "memory_utilization_ratio", {}, _scaled(activity.get("umc_activity"), over=100)
-        memory = self._ask("get_gpu_vram_usage", gpu) or {}
+        memory = self._query("get_gpu_vram_usage", gpu) or {}
         used, total = _scaled(memory.get("vram_used"), _MIB), _scaled(memory.get("vram_total"), _MIB)
         yield "memory_used_bytes", {}, used
         yield "memory_free_bytes", {}, None if used is None or total is None else total - used
         yield "memory_total_bytes", {}, total
-        power = self._ask("get_power_info", gpu) or {}
+        power = self._query("get_power_info", gpu) or {}
         # Keys: of the MI300, of earlier models, and of newer libraries for both.
         watts = (_scaled(power.get(f"{kind}socket_power")) for kind in ("current_", "average_", ""))
         yield "power_watts", {}, next((value for value in watts if value is not None), None)
-        cap = self._ask("get_power_cap_info", gpu) or {}
+        cap = self._query("get_power_cap_info", gpu) or {}
         yield "power_limit_watts", {}, _scaled(cap.get("power_cap"), over=1_000_000)
-        energy = self._ask("get_energy_count", gpu) or {}
+        energy = self._query("get_energy_count", gpu) or {}
         # The counter of an MI250X's second die stays 0; that of the first is the board's.
         ticks = _scaled(energy.get("energy_accumulator", energy.get("power"))) or None
         yield "energy_joules_total", {}, _scaled(ticks, energy.get("counter_resolution", 0), over=1_000_000)
@@ -126,22 +126,22 @@ class AmdExporter:
         yield "temperature_celsius", {}, edge if hottest is None else hottest
         yield "memory_temperature_celsius", {}, self._celsius(gpu, "VRAM")
         for clock, kind in (("sm", "GFX"), ("memory", "MEM")):
-            megahertz = self._ask("get_clock_info", gpu, getattr(self._smi.AmdSmiClkType, kind)) or {}
+            megahertz = self._query("get_clock_info", gpu, getattr(self._smi.AmdSmiClkType, kind)) or {}
             yield "clock_hertz", {"clock": clock}, _scaled(megahertz.get("clk", megahertz.get("cur_clk")), 1e6)
-        errors = self._ask("get_gpu_total_ecc_count", gpu) or {}
+        errors = self._query("get_gpu_total_ecc_count", gpu) or {}
         for severity, count in _SEVERITIES.items():
             yield "ecc_errors_total", {"severity": severity}, _scaled(errors.get(count))
 
     def _celsius(self, gpu: Any, sensor: str) -> float | None:
         kind, metric = getattr(self._smi.AmdSmiTemperatureType, sensor), self._smi.AmdSmiTemperatureMetric.CURRENT
-        value = _scaled(self._ask("get_temp_metric", gpu, kind, metric))
+        value = _scaled(self._query("get_temp_metric", gpu, kind, metric))
         # Older libraries report thousandths.
         return value / 1000 if value is not None and value > 1000 else value
 
     def _runs(self, gpu: Any, trees: dict[str, RunTree]) -> Iterator[Measurement]:
         memory = {
             int(process["pid"]): _scaled((process.get("memory_usage") or {}).get("vram_mem"))
-            for process in self._ask("get_gpu_process_list", gpu) or []
+            for process in self._query("get_gpu_process_list", gpu) or []
         }
         for run_id, tree in trees.items():
             shares = [memory[member.pid] for member in tree.members if member.pid in memory]

@@ -244,9 +244,9 @@ class MigControl:
     def _pids(self, device: Any) -> frozenset[int]:
         nvml = self._nvml
         pids: set[int] = set()
-        for ask in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetMPSComputeRunningProcesses):
+        for query in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetMPSComputeRunningProcesses):
             with contextlib.suppress(nvml.NVMLError_NotSupported, nvml.NVMLError_NoPermission, _missing(nvml)):
-                pids |= {int(one.pid) for one in ask(device)}
+                pids |= {int(one.pid) for one in query(device)}
         return frozenset(pids)
 
     def _whole(self, made: Any) -> int:
@@ -271,10 +271,10 @@ class MigControl:
         nvml.nvmlGpuInstanceDestroy(instance)
 
 
-def _array(kind: Any, ask: Callable[..., object], *arguments: Any) -> list[Any]:
+def _array(kind: Any, query: Callable[..., object], *arguments: Any) -> list[Any]:
     """Return the elements that NVML writes to an array of `kind`, which is longer than any answer."""
     array, count = (kind * _MOST)(), c_uint(_MOST)
-    ask(*arguments, array, byref(count))
+    query(*arguments, array, byref(count))
     return list(array[: count.value])
 
 

@@ -32,8 +32,8 @@ def await_values(
     began, announced = time.monotonic(), False
     ids = [run_id for run_id in just_ended(connection, _SETTLE_SECONDS) if RunFolder.find(settings.home, run_id)]
     if ids and selectors:
-        asked = {run.run_id for run in select_runs(connection, selectors, every_attempt=True)}
-        ids = [run_id for run_id in ids if run_id in asked]
+        requested = {run.run_id for run in select_runs(connection, selectors, every_attempt=True)}
+        ids = [run_id for run_id in ids if run_id in requested]
     while left := [run_id for run_id in ids if _delivers(settings, run_id)] or unsummarised(connection, ids):
         ids = [run_id for run_id in ids if run_id in just_ended(connection, _SETTLE_SECONDS)]
         if not ids:

@@ -223,12 +223,12 @@ class _RecentValues:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], dict[float, float]] = {}
-        self._asked = -math.inf
+        self._queried = -math.inf
 
     def levels(self, connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, Level]]:
         """Return the levels of runs by quantity."""
-        before, self._asked = self._asked, time.monotonic()
-        seconds = min(self._asked - before + _LATE_SECONDS, _WINDOW_SECONDS)
+        before, self._queried = self._queried, time.monotonic()
+        seconds = min(self._queried - before + _LATE_SECONDS, _WINDOW_SECONDS)
         # Values of the host are not the run's own.
         found = [
             one for one in recent_values(connection, run_ids, QUANTITIES, seconds, _STEP_SECONDS) if one.scope != "host"

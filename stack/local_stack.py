@@ -18,7 +18,7 @@ from hypergauge.sql.server.database import Database
 from hypergauge.stack.grafana import ensure_grafana
 from hypergauge.stack.local_exporters import announced_here, answers
 from hypergauge.stack.tracking_server import own_tracking_server, start_tracking, tracking_uri
-from hypergauge.stack.upkeep import keeping_up
+from hypergauge.stack.upkeep import restarting
 
 __all__ = ["START_SECONDS", "LocalStack", "availability", "ensure", "local_stack", "start_and_keep"]
 
@@ -48,7 +48,7 @@ def local_stack(settings: Settings, notify: Callable[[str], None]) -> Iterator[L
             uri = tracking_uri(stack, settings)
             if uri is None:
                 raise ServiceFailed("mlflow has ended; its log is in BENCH_HOME/log")
-            with keeping_up(stack, lambda: _restart(stack, settings, database, notify), notify):
+            with restarting(stack, lambda: _restart(stack, settings, database, notify), notify):
                 yield LocalStack(settings, database, uri)
         finally:
             stack.release()

@@ -12,7 +12,7 @@ from hypergauge.core.services import Stack
 from hypergauge.core.system.backoff import Backoff
 from hypergauge.core.system.periodic import Periodic
 
-__all__ = ["keeping_up"]
+__all__ = ["restarting"]
 
 _LOOK_SECONDS = 1.0
 # Longest pause before the restart of a service that dies at each start.
@@ -20,7 +20,7 @@ _LONGEST_PAUSE_SECONDS = 60.0
 
 
 @contextlib.contextmanager
-def keeping_up(stack: Stack, ensure: Callable[[], None], notify: Callable[[str], None]) -> Iterator[None]:
+def restarting(stack: Stack, ensure: Callable[[], None], notify: Callable[[str], None]) -> Iterator[None]:
     """Restart services that die, because a missed scrape is lost.
 
     Parameters

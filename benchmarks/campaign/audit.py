@@ -75,7 +75,7 @@ def _runs(site: Site) -> dict[str, float | str]:
 
 
 def _attempts(site: Site, experiment: int) -> list[_Attempt]:
-    rows = site.server.ask(
+    rows = site.server.query(
         """
         select format('%%s/%%s/%%s@%%s', experiment_id, workload, position, attempt), workload, position, run_id, r.status,
                exit_code, coalesce(reason, ''), extract(epoch from r.ended_at - r.started_at)::float8
@@ -137,7 +137,7 @@ def _answers(site: Site, excused: Callable[[float, float], bool]) -> dict[str, f
     given, stored, lost = (sum(getattr(one, name) for one in found) for name in ("given", "stored", "lost"))
     if not lost * SERIES <= site.lost <= (given - stored) * SERIES:
         site.report(f"{lost} to {given - stored} answers are lost, and {site.lost / SERIES:g} counted as lost")
-    [(double,)] = site.server.ask(
+    [(double,)] = site.server.query(
         # Counters across a step of the clock overlap with later ones, and both are split at starts and ends of runs.
         "select count(*)::int from (select from samples group by series_id, time, value, dt having count(*) > 1) x"
     )
@@ -187,7 +187,7 @@ class _Kept:
 
 def _stored(site: Site, job: str) -> dict[int, int]:
     """Return the number of samples of each answer of an exporter."""
-    rows = site.server.ask(
+    rows = site.server.query(
         "select value::int, count(*)::int from samples join series using (series_id) join targets using (target_id)"
         " where listener = %s and metric = 'truth' group by 1",
         job,

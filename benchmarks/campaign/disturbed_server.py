@@ -41,7 +41,7 @@ class DisturbedServer:
                 self._signal(signal.SIGCONT)
             self._server.release()
 
-    def ask(self, query: str, *values: object) -> list[tuple[object, ...]]:
+    def query(self, query: str, *values: object) -> list[tuple[object, ...]]:
         """Query the database."""
         with psycopg.connect(
             self._server.dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public", autocommit=True

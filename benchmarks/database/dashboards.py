@@ -102,16 +102,16 @@ def timed(connection: Connection, dashboard: grafana.Json, choice: int | str) ->
     chosen: dict[str, grafana.Value] = {}
     span = grafana.Span(0, week.LONG)
     for variable in dashboard["templating"]["list"]:
-        asked = grafana.variable_query(dashboard, variable, chosen, span)
-        if asked is not None:
-            there = [row[0] for row in connection.execute(asked.sql.encode()).fetchall()]
+        requested = grafana.variable_query(dashboard, variable, chosen, span)
+        if requested is not None:
+            there = [row[0] for row in connection.execute(requested.sql.encode()).fetchall()]
             chosen[variable["name"]] = _chosen(dashboard, variable, there, choice)
-            yield asked.where, _median(connection, asked.sql)
+            yield requested.where, _median(connection, requested.sql)
         else:
             fixed = [option["value"] for option in variable.get("options", [])]
             chosen[variable["name"]] = fixed if variable.get("multi") else variable["current"]["value"]
-    for asked in grafana.queries(dashboard, chosen, shown(connection, dashboard, chosen)):
-        yield asked.where, _median(connection, asked.sql)
+    for requested in grafana.queries(dashboard, chosen, shown(connection, dashboard, chosen)):
+        yield requested.where, _median(connection, requested.sql)
 
 
 def _chosen(dashboard: grafana.Json, variable: grafana.Json, there: list[str], choice: int | str) -> grafana.Value:

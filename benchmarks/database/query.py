@@ -137,7 +137,7 @@ def timed(connection: Connection, cluster: week.Cluster, calls: int) -> dict[str
         return f"select * from run_summary where run_id in ({runs})"
 
     step = week.LONG / POINTS  # which rounds up to 20 s
-    questions: dict[str, Callable[[], str]] = {
+    queries: dict[str, Callable[[], str]] = {
         "chart": lambda: chart([cluster.long_run], QUANTITY, step, per_device=True),
         "raw": lambda: raw(20),
         "minute": lambda: chart([cluster.long_run], QUANTITY, 60, per_device=True),
@@ -156,10 +156,10 @@ def timed(connection: Connection, cluster: week.Cluster, calls: int) -> dict[str
             f"select * from run_samples where run = '{week.EXPERIMENT}/{dice.randint(3, 12)}/1' and quantity = 'cpu_usage'"
         ),
     }
-    taken: dict[str, list[float]] = {name: [] for name in questions}
+    taken: dict[str, list[float]] = {name: [] for name in queries}
     for _ in range(calls):
-        for name, ask in questions.items():
-            taken[name].append(milliseconds(connection, ask()))
+        for name, query in queries.items():
+            taken[name].append(milliseconds(connection, query()))
     results = {f"{name}_ms": statistics.median(times) for name, times in taken.items()}
     return {
         "p95_ms": statistics.quantiles(taken["chart"], n=20)[-1],

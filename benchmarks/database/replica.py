@@ -88,11 +88,11 @@ def _rounds(
     late = []
     for step in itertools.chain.from_iterable([_STEPS] * ROUNDS):
         connection.execute("checkpoint")  # so that no round starts with work of the one before
-        with _asking(servers.get(step), run_id, cores) as asked:
-            before, began = asked.value, time.perf_counter()
+        with _querying(servers.get(step), run_id, cores) as charted:
+            before, began = charted.value, time.perf_counter()
             rates[step].append(SCRAPES * SERIES / path.write(SCRAPES))
             if step in servers:
-                charts[step].append((asked.value - before) / (time.perf_counter() - began))
+                charts[step].append((charted.value - before) / (time.perf_counter() - began))
             waited = _catch_up(connection, reader)
             if step == "replica":
                 late.append(waited)
@@ -155,12 +155,12 @@ def _pin(process: psutil.Process, cores: Sequence[int]) -> None:
 
 
 @contextlib.contextmanager
-def _asking(dsn: str | None, run_id: str, cores: Sequence[int]) -> Iterator[Synchronized[int]]:
+def _querying(dsn: str | None, run_id: str, cores: Sequence[int]) -> Iterator[Synchronized[int]]:
     """Query a server constantly, if there is one, and yield the number of charts so far."""
     context = multiprocessing.get_context("spawn")
     count, over = context.Value("i", 0), context.Event()
     readers = [
-        context.Process(target=_ask, args=(dsn, run_id, list(cores), count, over), daemon=True)
+        context.Process(target=_query, args=(dsn, run_id, list(cores), count, over), daemon=True)
         for _ in range(READERS if dsn else 0)
     ]
     for one in readers:
@@ -175,7 +175,7 @@ def _asking(dsn: str | None, run_id: str, cores: Sequence[int]) -> Iterator[Sync
             one.join()
 
 
-def _ask(dsn: str, run_id: str, cores: list[int], count: Synchronized[int], over: Event) -> None:
+def _query(dsn: str, run_id: str, cores: list[int], count: Synchronized[int], over: Event) -> None:
     os.sched_setaffinity(0, cores)
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("set search_path = bench, bench_internal, bench_dashboard, public")

@@ -50,12 +50,12 @@ class Installation:
     def of(cls, program: Path) -> Installation:
         """Query the program `program`."""
 
-        def ask(option: str) -> str:
+        def option_of(option: str) -> str:
             return subprocess.run([program, option], capture_output=True, text=True, check=True).stdout.strip()
 
-        version = re.search(r"\d+", ask("--version"))
+        version = re.search(r"\d+", option_of("--version"))
         assert version is not None
-        return cls(Path(ask("--bindir")), int(version.group()), Path(ask("--pkglibdir")))
+        return cls(Path(option_of("--bindir")), int(version.group()), Path(option_of("--pkglibdir")))
 
 
 def installations() -> list[Installation]:

@@ -52,7 +52,7 @@ class Clock:
     _lead: float | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def read(self, says: float, asked: float, answered: float, lead: float | None = None) -> None:
+    def read(self, shown: float, requested: float, answered: float, lead: float | None = None) -> None:
         """Take a reading.
 
         Times are Unix seconds; callable from any thread. A clock that stepped backward between request and response
@@ -64,13 +64,13 @@ class Clock:
             last, doubt = self._last
             self._last = last - set_by(self._lead, lead), doubt
             self._lead = lead
-            self._take(says, asked, answered)
+            self._take(shown, requested, answered)
 
-    def _take(self, says: float, asked: float, answered: float) -> None:
-        doubt = (answered - asked) / 2
+    def _take(self, shown: float, requested: float, answered: float) -> None:
+        doubt = (answered - requested) / 2
         if doubt < 0:
             return
-        offset = says - (asked + answered) / 2
+        offset = shown - (requested + answered) / 2
         self._keep(offset, doubt, answered)
         assert self.offset is not None
         assert self.uncertainty is not None

@@ -15,7 +15,7 @@ from pathlib import Path
 from hypergauge.collector.discovery.config_file import read_config
 from hypergauge.collector.discovery.group_targets import read_groups, targets_of
 from hypergauge.collector.discovery.scrape_config import Announced, ScrapeConfig, Service
-from hypergauge.collector.discovery.service_discovery import Ask, ask
+from hypergauge.collector.discovery.service_discovery import AnnouncementSource, discover
 from hypergauge.collector.discovery.targets import Key, Target
 from hypergauge.collector.http.fetch import Fetcher
 from hypergauge.collector.metrics import CollectorMetrics
@@ -99,7 +99,7 @@ class Discovery:
         path: Path,
         default_interval: float,
         metrics: CollectorMetrics,
-        announced: Ask = tuple,
+        announced: AnnouncementSource = tuple,
     ) -> None:
         self._path, self._interval, self._metrics = path, default_interval, metrics
         self._announced = announced
@@ -115,21 +115,21 @@ class Discovery:
 
     async def run(self, fetcher: Fetcher) -> None:
         """Update the targets until cancelled."""
-        asking: dict[tuple[str, Service], asyncio.Task[None]] = {}
+        queries: dict[tuple[str, Service], asyncio.Task[None]] = {}
         thread = ThreadPoolExecutor(1, "discovery")
         try:
             while True:
                 wanted = {(config.job_name, one) for config in self._configs for one in config.services}
-                for removed in asking.keys() - wanted:
-                    asking.pop(removed).cancel()
-                for key in wanted - asking.keys():
-                    asking[key] = asyncio.create_task(self._ask(fetcher, *key))
+                for removed in queries.keys() - wanted:
+                    queries.pop(removed).cancel()
+                for key in wanted - queries.keys():
+                    queries[key] = asyncio.create_task(self._query(fetcher, *key))
                 await asyncio.sleep(_LOOK_SECONDS)
                 # In a thread: reads may block on slow file systems.
                 await asyncio.get_running_loop().run_in_executor(thread, self._look)
                 self._merge()
         finally:
-            for task in asking.values():
+            for task in queries.values():
                 task.cancel()
             thread.shutdown(wait=False, cancel_futures=True)
 
@@ -138,7 +138,7 @@ class Discovery:
         stamp = stamp_of(self._path)
         if stamp != self._stamp:
             self._stamp = stamp
-            with self._keeping(self._path, strict=strict):
+            with self._logged_errors(self._path, strict=strict):
                 configs = read_config(self._path, self._interval)
                 self._own = [target for config in configs for target in _own(config)]
                 self._configs = configs
@@ -157,21 +157,21 @@ class Discovery:
             stamp = (stamp_of(path), config)
             if stamp != one.stamp or time.monotonic() - one.read_at >= refresh:
                 one.stamp, one.read_at = stamp, time.monotonic()
-                with self._keeping((job, path), strict=strict):
+                with self._logged_errors((job, path), strict=strict):
                     one.targets = _of_file(config, path)
         self._files = watched
 
-    async def _ask(self, fetcher: Fetcher, job: str, service: Service) -> None:
+    async def _query(self, fetcher: Fetcher, job: str, service: Service) -> None:
         """Query a service periodically."""
         while True:
-            with self._keeping((job, service)):
+            with self._logged_errors((job, service)):
                 [config] = [one for one in self._configs if one.job_name == job]
-                self._answers[job, service] = await ask(service, config, fetcher, self._announced)
+                self._answers[job, service] = await discover(service, config, fetcher, self._announced)
             self._merge()
             await asyncio.sleep(service.refresh_interval)
 
     @contextlib.contextmanager
-    def _keeping(self, what: object, *, strict: bool = False) -> Iterator[None]:
+    def _logged_errors(self, what: object, *, strict: bool = False) -> Iterator[None]:
         """Log an error once and count it each time, instead of raising it."""
         try:
             yield

@@ -16,17 +16,19 @@ from hypergauge.core.config.document import Document
 from hypergauge.core.errors import BadRequest
 from hypergauge.sql.ingest.announcements import Announcement
 
-__all__ = ["Ask", "ask"]
+__all__ = ["AnnouncementSource", "discover"]
 
 _log = logging.getLogger(__name__)
 
 _WEB_LIMIT = 64 << 20
 _WEB_SECONDS = 30.0
 
-Ask = Callable[[], Sequence[Announcement]]
+AnnouncementSource = Callable[[], Sequence[Announcement]]
 
 
-async def ask(service: Service, config: ScrapeConfig, fetcher: Fetcher, announced: Ask) -> list[Target]:
+async def discover(
+    service: Service, config: ScrapeConfig, fetcher: Fetcher, announced: AnnouncementSource
+) -> list[Target]:
     """Return the current targets of a job's service.
 
     Raises

@@ -50,7 +50,7 @@ class Body:
     """
 
     data: bytes
-    asked: float
+    requested: float
     answered: float
     _give_back: Callable[[int], None]
 
@@ -133,7 +133,7 @@ class Fetcher:
     async def _body(self, url: str, access: Access, limit: int, headers: dict[str, str], chunks: list[bytes]) -> Body:
         assert self._session is not None
         auth = await self._auth_cache.opened(access)
-        asked = time.time()
+        requested = time.time()
         async with self._session.get(
             url,
             headers={**auth.headers, **headers},
@@ -150,7 +150,7 @@ class Fetcher:
             data = await self._read(response, limit, chunks)
         if _is_cut(response, data):
             raise FetchFailed("cut_short", "the body has no end")
-        return Body(data, asked, answered, self._give_back)
+        return Body(data, requested, answered, self._give_back)
 
     async def _read(self, response: aiohttp.ClientResponse, limit: int, chunks: list[bytes]) -> bytes:
         if (response.content_length or 0) > limit:

@@ -94,11 +94,11 @@ class ScrapedTarget:
         return self._crowded or not self.parser.series
 
     def read(
-        self, exposition: bytes, at: float, asked: float, answered: float, lead: float, most_new: int | None = None
+        self, exposition: bytes, at: float, requested: float, answered: float, lead: float, most_new: int | None = None
     ) -> SpoolRecord | None:
         """Return the record of the next response; callable from any thread, one response at a time."""
         scrape = self.parse(exposition, most_new)
-        record = self.take(scrape, at, asked, answered, lead)
+        record = self.take(scrape, at, requested, answered, lead)
         self.metrics.scraped.inc(len(scrape.refs))
         return record
 
@@ -117,7 +117,7 @@ class ScrapedTarget:
         return self.parser.parse(exposition, most_new)
 
     def take(
-        self, scrape: Scrape, at: float, asked: float, answered: float, lead: float | None = None
+        self, scrape: Scrape, at: float, requested: float, answered: float, lead: float | None = None
     ) -> SpoolRecord | None:
         """Return the record of a scrape, ``None`` without samples.
 
@@ -125,7 +125,7 @@ class ScrapedTarget:
         ----------
         at
             The scrape's time by the collector's clock; its samples get the time by the clock of the target's host.
-        asked, answered
+        requested, answered
             Times of the request and of the response's begin, for the clock.
         lead
             The collector's `booted_at` at the request.
@@ -145,7 +145,7 @@ class ScrapedTarget:
         if self._pending:
             scrape = replace(scrape, new={**self._pending, **scrape.new})
         whole = scrape
-        self._read_clock(scrape, asked, answered, lead)
+        self._read_clock(scrape, requested, answered, lead)
         self._hold(scrape.new, self._beyond_limits(scrape))
         if self._unnamed:
             named = self._refs[scrape.refs] != _NO_REF
@@ -248,11 +248,11 @@ class ScrapedTarget:
             return None
         return LimitExceeded("sample_limit", f"{count} series exceed the limit of {limit}")
 
-    def _read_clock(self, scrape: Scrape, asked: float, answered: float, lead: float | None) -> None:
+    def _read_clock(self, scrape: Scrape, requested: float, answered: float, lead: float | None) -> None:
         if self._clock_ref is not None:
             read = scrape.values[scrape.refs == self._clock_ref]
             if len(read) and np.isfinite(read[0]):
-                self.clock.read(float(read[0]), asked, answered, lead)
+                self.clock.read(float(read[0]), requested, answered, lead)
 
     def _follow_clocks(self, lead: float | None) -> dict[int, Series]:
         """Follow changes of the collector's clock and the host's; return the series that restart on the new time.

@@ -230,7 +230,7 @@ class Scraper:
             scraped.per_second = 0.0
 
     async def _take(self, scraped: ScrapedTarget, body: Body, response: ScrapeResponse) -> SpoolRecord | None:
-        parts = body.data, response.at, body.asked, body.answered, response.lead
+        parts = body.data, response.at, body.requested, body.answered, response.lead
         if len(body.data) * (_NEW_COSTS if scraped.is_heavy else 1) <= _PARSED_AT_ONCE:
             await self._parse_budget.acquire(len(body.data))
             with contextlib.suppress(ManyNew):

@@ -87,15 +87,15 @@ def _certificate(tls: ServerTLS, names: Sequence[str]) -> Iterator[Finding]:
 
 
 def _handshake(tls: ServerTLS, name: str) -> str | None:
-    """Return the reason why a client that asks for `name` rejects the server, ``None`` if it does not."""
+    """Return the reason why a client of `name` rejects the server, ``None`` if it does not."""
     serving = tls.context()
     serving.verify_mode = ssl.CERT_NONE  # this client has no certificate
-    asking = ssl.create_default_context()
+    offer = ssl.create_default_context()
     if tls.client_ca is not None:
-        asking.load_verify_locations(tls.client_ca)
+        offer.load_verify_locations(tls.client_ca)
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = serving.wrap_bio(there, back, server_side=True)
-    client = asking.wrap_bio(back, there, server_hostname=name)
+    client = offer.wrap_bio(back, there, server_hostname=name)
     for _ in range(10):  # flights; TLS needs three
         try:
             done = [_step(side) for side in (client, server)]

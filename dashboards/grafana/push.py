@@ -52,12 +52,12 @@ class Grafana:
         self.url = without_login(url).rstrip("/")
         self._folder = FOLDER
         self._api = GrafanaApi.from_url(url.rstrip("/"), credential=token, timeout=30)
-        with self._asking("its version"):
+        with self._request("its version"):
             self.version = str(self._api.health.check()["version"])
 
     def make_folder(self) -> bool:
         """Create the dashboards' folder unless it exists; return whether it was created."""
-        with self._asking(f"the folder {FOLDER!r}"):
+        with self._request(f"the folder {FOLDER!r}"):
             if self._found(self._api.folder.get_folder, FOLDER) is not None:
                 return False
             # Provisioning may have created a folder of this name with another uid.
@@ -70,7 +70,7 @@ class Grafana:
     def source_faults(self) -> Iterator[str]:
         """Yield the faults of the dashboards' data source."""
         uid = DATASOURCE["uid"]
-        with self._asking(f"the data source {uid!r}"):
+        with self._request(f"the data source {uid!r}"):
             try:
                 source = self._found(self._api.datasource.get_datasource_by_uid, uid)
             except self._error as error:
@@ -88,7 +88,7 @@ class Grafana:
     def push(self, dashboards: Iterable[Json]) -> Iterator[Pushed]:
         """Create or replace dashboards in their folder, and yield each result."""
         for dashboard in dashboards:
-            with self._asking(f"the dashboard {dashboard['uid']!r}"):
+            with self._request(f"the dashboard {dashboard['uid']!r}"):
                 yield self._push_one(dashboard)
 
     def _push_one(self, dashboard: Json) -> Pushed:
@@ -124,7 +124,7 @@ class Grafana:
             raise
 
     @contextlib.contextmanager
-    def _asking(self, about: str) -> Iterator[None]:
+    def _request(self, about: str) -> Iterator[None]:
         from requests import RequestException
 
         try:

@@ -61,7 +61,7 @@ def changes(before: Watched | None, seen: Watched) -> Iterator[str]:
             label = f"{_label(one)} {escape(one.run.name)}"
             yield f"{label} {tables.status(one.run.status)}{after}{progress}"
     if (problem := seen.problem) != (before.problem if before else None):
-        yield f"[yellow]![/] {escape(problem)}; asking again" if problem else "the database answers again"
+        yield f"[yellow]![/] {escape(problem)}; retrying" if problem else "the database answers again"
     if seen.awaited != (before.awaited if before else ()):
         yield from (f"waiting for the first run: {escape(why)}" for why in seen.awaited)
     if bool(seen.behind) != bool(before and before.behind):

@@ -71,7 +71,7 @@ class DcgmiSource:
     def problem(self) -> str | None:
         """Return the reason why DCGM does not answer, ``None`` where it does."""
         try:
-            return None if parse_list(self._ask("discovery", "-l")) else "it has no GPU"
+            return None if parse_list(self._query("discovery", "-l")) else "it has no GPU"
         except ServiceFailed as error:
             return str(error)
 
@@ -145,10 +145,10 @@ class DcgmiSource:
             self._dmon = None
 
     def _discover(self, seen: Inventory | None) -> _Discovered:
-        gpus = parse_list(self._ask("discovery", "-l"))
+        gpus = parse_list(self._query("discovery", "-l"))
         if not gpus:
             raise ServiceFailed("DCGM has no GPU")
-        instances = parse_hierarchy(self._ask("discovery", "-c"))
+        instances = parse_hierarchy(self._query("discovery", "-c"))
         uuids = {gpu.number: gpu.uuid for gpu in gpus}
         known = {
             (gpu.uuid, instance.gpu_instance_id): instance.profile
@@ -170,13 +170,13 @@ class DcgmiSource:
         ids = ",".join(f"i:{entity}" for entity in entities)
         rows = Rows([name])
         found = {}
-        for line in self._ask("dmon", "-i", ids, "-e", str(name.number), "-c", "1").splitlines():
+        for line in self._query("dmon", "-i", ids, "-e", str(name.number), "-c", "1").splitlines():
             row = rows.read(line)
             if row is not None and row[0] == "GPU-I" and name.number in row[2]:
                 found[row[1]] = str(row[2][name.number])
         return found
 
-    def _ask(self, *arguments: str) -> str:
+    def _query(self, *arguments: str) -> str:
         try:
             answer = subprocess.run(
                 [*self._command, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",

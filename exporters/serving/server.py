@@ -130,10 +130,10 @@ class _Source:
     def exposition(self) -> bytes:
         """Read the source once and return the response, without the source's metrics while an earlier read hangs."""
         self.asked_at = time.monotonic()
-        asked = time.perf_counter()
+        began = time.perf_counter()
         if not self._lock.acquire(timeout=_BUSY_SECONDS):
             self._errors["busy"] += 1
-            return render(self._own_families(time.perf_counter() - asked, up=False))
+            return render(self._own_families(time.perf_counter() - began, up=False))
         try:
             started = time.perf_counter()
             families = [] if self._closed else self._read()

@@ -45,7 +45,7 @@ class DeviceHandle:
         self._activities: dict[str | None, Activity] = {}
         self._xids = xids
         self._start()
-        minor = self._gpu.ask("nvmlDeviceGetMinorNumber")
+        minor = self._gpu.query("nvmlDeviceGetMinorNumber")
         self._minor = index if minor is None else int(minor)  # without device files
         self._xids.open(self._gpu)
 
@@ -58,7 +58,7 @@ class DeviceHandle:
             The GPU does not answer.
         """
         self._xids.read()
-        mode = self._gpu.ask("nvmlDeviceGetMigMode")
+        mode = self._gpu.query("nvmlDeviceGetMigMode")
         mig_enabled = self.gpu.mig_enabled if mode is None else mode[0] == self._nvml.NVML_DEVICE_MIG_ENABLE
         if mig_enabled != self.gpu.mig_enabled:
             self.gpu = dataclasses.replace(self.gpu, mig_enabled=mig_enabled)

@@ -60,7 +60,7 @@ class Fields:
     def _values(self) -> dict[str, float]:
         if not self._wanted:
             return {}
-        answers = self._gpu.ask("nvmlDeviceGetFieldValues", tuple(field for _, field, _ in self._wanted))
+        answers = self._gpu.query("nvmlDeviceGetFieldValues", tuple(field for _, field, _ in self._wanted))
         if answers is None:
             return {}
         values = {}

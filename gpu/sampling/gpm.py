@@ -28,7 +28,7 @@ _SHORTEST, _LONGEST = 0.1, 300.0
 
 def has_gpm(gpu: Queries) -> bool:
     """Return whether the GPU supports GPM."""
-    support = gpu.ask("nvmlGpmQueryDeviceSupport")
+    support = gpu.query("nvmlGpmQueryDeviceSupport")
     return support is not None and bool(support.isSupportedDevice)
 
 

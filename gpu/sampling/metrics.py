@@ -45,11 +45,11 @@ def device_metrics(gpu: Queries) -> dict[str, float]:
     """Return the metrics of `hypergauge.gpu.sampling.sample.GpuSample.metrics`, except those of `Fields`."""
     metrics: dict[str, float] = {}
     for name, function, arguments, power in _DEVICE:
-        if name not in metrics and known(value := gpu.ask(function, *arguments)):
+        if name not in metrics and known(value := gpu.query(function, *arguments)):
             metrics[name] = _scaled(value, power)
     if metrics.get("performance_state") == _UNKNOWN_STATE:
         del metrics["performance_state"]
-    if rows := gpu.ask("nvmlDeviceGetRemappedRows"):
+    if rows := gpu.query("nvmlDeviceGetRemappedRows"):
         corrected, uncorrected, _pending, failure = rows
         metrics |= {
             "remapped_corrected": float(corrected),
@@ -64,9 +64,9 @@ def memory(gpu: Queries, of: object = None) -> dict[str, float]:
 
     Where the driver does not report reserved memory separately, it counts as used.
     """
-    answer = gpu.ask("nvmlDeviceGetMemoryInfo", _MEMORY_V2, of=of)
+    answer = gpu.query("nvmlDeviceGetMemoryInfo", _MEMORY_V2, of=of)
     if answer is None:
-        answer = gpu.ask("nvmlDeviceGetMemoryInfo", of=of)
+        answer = gpu.query("nvmlDeviceGetMemoryInfo", of=of)
     names = ("total", "used", "free", "reserved")
     values = {f"memory_{name}": getattr(answer, name, None) for name in names}
     return {name: float(value) for name, value in values.items() if known(value)}
@@ -75,13 +75,13 @@ def memory(gpu: Queries, of: object = None) -> dict[str, float]:
 def utilization(gpu: Queries) -> dict[str, float]:
     """Return the utilization ratios of a GPU without MIG, by the driver's counters."""
     metrics = {}
-    if rates := gpu.ask("nvmlDeviceGetUtilizationRates"):
+    if rates := gpu.query("nvmlDeviceGetUtilizationRates"):
         metrics = {"utilization": rates.gpu, "memory_utilization": rates.memory}
     for name, function in (
         ("encoder_utilization", "nvmlDeviceGetEncoderUtilization"),
         ("decoder_utilization", "nvmlDeviceGetDecoderUtilization"),
     ):
-        if answer := gpu.ask(function):
+        if answer := gpu.query(function):
             metrics[name] = answer[0]
     return {name: _scaled(value, _PERCENT) for name, value in metrics.items() if known(value)}
 
@@ -89,9 +89,9 @@ def utilization(gpu: Queries) -> dict[str, float]:
 def throttle(gpu: Queries) -> dict[str, bool] | None:
     """Return by reason whether it limits the clocks now, ``None`` where the driver does not report it."""
     for form in ("EventReasons", "ThrottleReasons"):  # the second until CUDA 12.2
-        now = gpu.ask(f"nvmlDeviceGetCurrentClocks{form}")
+        now = gpu.query(f"nvmlDeviceGetCurrentClocks{form}")
         if now is not None:
-            supported = gpu.ask(f"nvmlDeviceGetSupportedClocks{form}")
+            supported = gpu.query(f"nvmlDeviceGetSupportedClocks{form}")
             return {name: bool(now & bit) for bit, name in _THROTTLE.items() if supported is None or supported & bit}
     return None
 

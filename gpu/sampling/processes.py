@@ -59,7 +59,7 @@ class Processes:
     def _list(
         self, function: str, instances: Iterable[tuple[MigInstance, object]] | None
     ) -> Iterable[tuple[Any, int | None]]:
-        listed = self._gpu.ask(function)
+        listed = self._gpu.query(function)
         if instances is None:
             return [(one, None) for one in listed or ()]
         if listed is not None:
@@ -68,7 +68,7 @@ class Processes:
         return [
             (one, instance.gpu_instance_id)
             for instance, handle in instances
-            for one in self._gpu.ask(function, of=handle) or ()
+            for one in self._gpu.query(function, of=handle) or ()
         ]
 
     def _utilization(self) -> dict[int, float] | None:

@@ -67,7 +67,7 @@ class Queries:
         self._errors = (nvml.NVMLError, getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError))
         self._unsupported: set[tuple[object, ...]] = set()
 
-    def ask(self, function: str, *arguments: object, of: object = None) -> Any:
+    def query(self, function: str, *arguments: object, of: object = None) -> Any:
         """Return the answer of `function` for the GPU, or for one of its MIG devices.
 
         Parameters

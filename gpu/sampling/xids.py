@@ -36,7 +36,7 @@ class Xids:
     def open(self, gpu: Queries) -> None:
         """Register for events."""
         self.close()
-        supported = gpu.ask("nvmlDeviceGetSupportedEventTypes")
+        supported = gpu.query("nvmlDeviceGetSupportedEventTypes")
         if not supported or not supported & _XID:
             return
         # An event set per GPU: an event names its GPU by a handle, which is invalid once the GPU is lost.

@@ -33,8 +33,8 @@ def hardware(connection: Connection, facts: Sequence[Measured], axes: Mapping[st
     # More points than samples add nothing: fast runs pass many positions between two samples.
     interval = min(one.interval for one in facts) * min((one.last - one.first) / one.seconds for one in axes.values())
     step = _round(max(*((one.last - one.first) / how.points for one in axes.values()), interval))
-    ask = run_curves if how.by == "run" else workload_curves
-    return ask(connection, list(axes), sorted({one.quantity for one in facts}), step, how.scopes, how.align)
+    query = run_curves if how.by == "run" else workload_curves
+    return query(connection, list(axes), sorted({one.quantity for one in facts}), step, how.scopes, how.align)
 
 
 def software(connection: Connection, run_ids: Sequence[str], keys: Sequence[str], how: Drawing) -> list[Curve]:

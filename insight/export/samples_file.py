@@ -34,7 +34,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def write_samples(
     connection: Connection, runs: Sequence[RunInfo], path: Path, quantities: Sequence[str] | None = None,
-    tell: Callable[[int], None] = lambda _: None,
+    report: Callable[[int], None] = lambda _: None,
 ) -> int:  # fmt: skip
     """Write the samples of runs to a file in one of `FORMS`, and return their number.
 
@@ -45,7 +45,7 @@ def write_samples(
     ----------
     quantities
         Names of quantities; by default all.
-    tell
+    report
         Callback with the number of samples written so far.
 
     Raises
@@ -60,7 +60,7 @@ def write_samples(
             with contextlib.closing(stream(connection, [run.run_id], quantities)) as blocks:
                 for block in blocks:
                     write(rows.table(block))
-                    tell(written := written + len(block))
+                    report(written := written + len(block))
         if not written:
             raise NoData(
                 "the selected runs have no samples, or retention has deleted them; a capsule takes the remaining aggregates"

@@ -23,7 +23,7 @@ MOST_POINTS = 4000
 # Quantities, the first existing one of which counts; display name; smallest significant difference in the unit, and as a
 # share of the run's usual value.
 _MIB = 2.0**20
-_ASKED: tuple[tuple[tuple[str, ...], str, float, float], ...] = (
+_QUANTITIES: tuple[tuple[tuple[str, ...], str, float, float], ...] = (
     (("gpu_sm_active",), "SMs", 0.05, 0.05),
     (("gpu_utilization",), "GPU", 0.05, 0.05),
     (("gpu_power",), "GPU power", 5.0, 0.05),
@@ -146,7 +146,7 @@ def read(connection: Connection, run: RunInfo) -> Signals | None:
     [quality] = qualities(connection, [run.run_id])
     step = max(quality.interval_seconds or 1.0, run.duration / MOST_POINTS)
     step = round(step, 3) or 0.001
-    quantities = [name for names, *_ in _ASKED for name in names]
+    quantities = [name for names, *_ in _QUANTITIES for name in names]
     curves = {curve.metric: curve for curve in run_curves(connection, [run.run_id], quantities, step, None, "time")}
     if run.simulated:
         curves.pop("gpu_power", None)
@@ -171,7 +171,7 @@ def assembled(curves: Sequence[Curve], step: float, duration: float) -> Signals 
     # Aggregates may be coarser than the requested step.
     usual = int(np.median(np.diff(positions))) if len(positions) > 1 else 1
     signals = []
-    for names, name, least, share in _ASKED:
+    for names, name, least, share in _QUANTITIES:
         curve = next((by_quantity[name] for name in names if name in by_quantity), None)
         if curve is not None and (made := _signal(curve, positions, step, name, least, share)) is not None:
             signals.append(made)

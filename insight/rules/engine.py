@@ -118,11 +118,11 @@ class RuleEngine:
         for one in chosen.enabled:
             window = one.rule.window(one.values) if run.ended_at is None else None
             start = run.started_at if window is None else max(run.started_at, stop - window)
-            self._ask(connection, reader, run, one, chosen.settings.limit, start, stop)
+            self._evaluate_rule(connection, reader, run, one, chosen.settings.limit, start, stop)
         self.metrics.evaluated.inc()
         self.metrics.seconds.inc(time.monotonic() - began)
 
-    def _ask(
+    def _evaluate_rule(
         self, connection: Connection, reader: Connection, run: RunToEvaluate, chosen: ChosenRule, limit: timedelta,
         start: datetime, stop: datetime,
     ) -> None:  # fmt: skip
@@ -145,7 +145,7 @@ class RuleEngine:
             new = firings.store(connection, run.run_id, rule.name, found, start=start, stop=stop)
             wanted = dict.fromkeys((*chosen.actions, *run.actions.get(rule.name, ())))
             for firing in new:
-                rule_actions.ask(connection, firing, [action for action in wanted if action != MARK])
+                rule_actions.request(connection, firing, [action for action in wanted if action != MARK])
         self.metrics.firings.labels(rule.name).inc(len(new))
 
     def _folder(self, run_id: str) -> RunFolder | None:

@@ -144,8 +144,8 @@ class _Group:
         together = 1.0 if min(shares) >= 1 - _ALL_BUT else min(shares)
         alone = self._alone(kind)
         own = (kind[1], self.solos[kind]) if kind[1] != alone[0] and kind in self.solos else None
-        asked = chain(chain.from_iterable(runs), alone[1], own[1] if own else ())
-        known = all(run.run_id in self.measured.progress for run in asked)
+        counted = chain(chain.from_iterable(runs), alone[1], own[1] if own else ())
+        known = all(run.run_id in self.measured.progress for run in counted)
         over = "together" if known and (self.paced or together < 1) else "whole"
         labels = tuple(run.full_label for some in runs for run in some)
         return Member(

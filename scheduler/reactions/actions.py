@@ -17,7 +17,7 @@ from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.scheduler.reactions.notifications import NotificationFailed, send
 from hypergauge.scheduler.supervision import ask_to_stop
 from hypergauge.sql.runs import rule_actions
-from hypergauge.sql.runs.rule_actions import AskedAction, Outcome
+from hypergauge.sql.runs.rule_actions import Outcome, RequestedAction
 from hypergauge.sql.server.database import Connection, Database
 
 __all__ = ["Actions"]
@@ -45,7 +45,7 @@ class Actions:
 
     def begin(self, connection: Connection) -> None:
         """Begin all requested actions that no process has begun yet."""
-        for request in rule_actions.asked_actions(connection, self._host):
+        for request in rule_actions.requested_actions(connection, self._host):
             folder = self._folder(request.run_id)
             # Recorded first, so that an action of a process that dies is not repeated.
             if folder.path.is_dir() and rule_actions.begin(connection, request):
@@ -55,7 +55,7 @@ class Actions:
         """Wait for the actions in progress; each has a timeout."""
         self._pool.shutdown()
 
-    def _do(self, request: AskedAction, folder: RunFolder) -> None:
+    def _do(self, request: RequestedAction, folder: RunFolder) -> None:
         try:
             outcome, detail = self._outcome(request, folder)
         except Exception as error:  # noqa: BLE001 - recorded as failed, by type: the message may quote a secret address
@@ -73,7 +73,7 @@ class Actions:
                 _log.warning("its outcome is not stored yet: %s", error)
                 time.sleep(1.0)
 
-    def _outcome(self, request: AskedAction, folder: RunFolder) -> tuple[Outcome, str]:
+    def _outcome(self, request: RequestedAction, folder: RunFolder) -> tuple[Outcome, str]:
         if request.action == STOP_RUN:
             return _stop([folder], f"stopped by the rule {request.rule}: {_words(request)}")
         if request.action == STOP_WORKLOAD:
@@ -108,7 +108,7 @@ def _stop(folders: Iterable[RunFolder], reason: str) -> tuple[Outcome, str]:
     return "done", ""
 
 
-def _words(request: AskedAction) -> str:
+def _words(request: RequestedAction) -> str:
     """Return the evidence in one readable line."""
     values = (f"{name.replace('_', ' ')} {_text(value)}" for name, value in request.evidence.items())
     return ", ".join(values)[:_LONGEST_EVIDENCE] or "without further evidence"
@@ -120,7 +120,7 @@ def _text(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _facts(request: AskedAction) -> dict[str, Any]:
+def _facts(request: RequestedAction) -> dict[str, Any]:
     """Return the content of a notification. Chat services show `text`; `id` is the same for each retry."""
     return {
         "rule": request.rule,

@@ -80,7 +80,7 @@ class MlflowRest:
         self._is_plain = parts.scheme == "http" and parts.netloc.startswith("127.0.0.1:") and not configured
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
-    def ask(self, endpoint: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def post(self, endpoint: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Send a POST to an endpoint such as ``runs/create``; return the response.
 
         Raises
@@ -93,11 +93,11 @@ class MlflowRest:
         return self._request("POST", endpoint, body)
 
     def look_up(self, endpoint: str, query: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a GET to an endpoint; return the response. Raises like `ask`."""
+        """Send a GET to an endpoint; return the response. Raises like `post`."""
         return self._request("GET", endpoint, query)
 
     def pages(self, method: str, endpoint: str, query: Mapping[str, Any], field: str) -> Iterator[dict[str, Any]]:
-        """Yield the items under `field` of a paginated list. Raises like `ask`."""
+        """Yield the items under `field` of a paginated list. Raises like `post`."""
         token: str | None = None
         while True:
             page = self._request(method, endpoint, {**query, **({"page_token": token} if token else {})})
@@ -110,7 +110,7 @@ class MlflowRest:
         return self._is_plain and artifact_uri.startswith("mlflow-artifacts:/")
 
     def put_artifact(self, artifact_uri: str, path: Path) -> None:
-        """Upload a file to the artifacts at `artifact_uri`. Raises like `ask`."""
+        """Upload a file to the artifacts at `artifact_uri`. Raises like `post`."""
         place = quote(f"{urlsplit(artifact_uri).path.strip('/')}/{path.name}")
         with path.open("rb") as file:
             headers = {"Content-Type": "application/octet-stream", "Content-Length": str(path.stat().st_size)}

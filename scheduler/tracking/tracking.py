@@ -114,7 +114,7 @@ class Tracking(ArtifactClient):
             "start_time": int((started_at or time.time()) * 1000),
             "tags": _pairs({**tags, _RUN_TAG: run_id}),
         }
-        mlflow_run_id: str = self._rest.ask("runs/create", request)["run"]["info"]["run_id"]
+        mlflow_run_id: str = self._rest.post("runs/create", request)["run"]["info"]["run_id"]
         self.log_params(mlflow_run_id, params)
         return mlflow_run_id
 
@@ -134,7 +134,7 @@ class Tracking(ArtifactClient):
     def _log_batch(self, mlflow_run_id: str, params: Sequence[Mapping[str, str]]) -> bool:
         """Log parameters, all or none; return whether MLflow has accepted them."""
         try:
-            self._rest.ask("runs/log-batch", {"run_id": mlflow_run_id, "params": params})
+            self._rest.post("runs/log-batch", {"run_id": mlflow_run_id, "params": params})
         except Refused as error:
             if error.code != "INVALID_PARAMETER_VALUE":
                 raise
@@ -153,7 +153,7 @@ class Tracking(ArtifactClient):
             {"key": key, "value": value, "timestamp": int(at * 1000), "step": 0} for key, value in metrics.items()
         ]
         try:
-            self._rest.ask("runs/log-batch", {"run_id": mlflow_run_id, "metrics": logged})
+            self._rest.post("runs/log-batch", {"run_id": mlflow_run_id, "metrics": logged})
         except Refused as error:
             if error.code != "RESOURCE_DOES_NOT_EXIST":
                 raise
@@ -229,12 +229,12 @@ class Tracking(ArtifactClient):
         """
         for path in (path for path in artifacts if path.exists()):
             self._log_artifact(found, mlflow_run_id, path)
-        self._rest.ask("runs/log-batch", {"run_id": mlflow_run_id, "tags": _pairs(tags)})
+        self._rest.post("runs/log-batch", {"run_id": mlflow_run_id, "tags": _pairs(tags)})
         closed, end_time = _STATUSES.get(status, "FAILED"), int(ended_at * 1000)
         for run in found:
             # Runs that a killed script has left open are closed too; runs that it has closed keep their status.
             if run.status == "RUNNING" or run.mlflow_run_id == mlflow_run_id:
-                self._rest.ask("runs/update", {"run_id": run.mlflow_run_id, "status": closed, "end_time": end_time})
+                self._rest.post("runs/update", {"run_id": run.mlflow_run_id, "status": closed, "end_time": end_time})
 
     def remove(self, run_id: str) -> None:
         """Remove the MLflow runs of `run_id`, if any, and their artifacts.
@@ -262,7 +262,7 @@ class Tracking(ArtifactClient):
             "filter": f"tags.`{_RUN_TAG}` = '{run_id}'",
             "max_results": _RUNS_AT_ONCE,
         }
-        return [TrackedRun.read(run) for run in self._rest.ask("runs/search", request).get("runs", ())]
+        return [TrackedRun.read(run) for run in self._rest.post("runs/search", request).get("runs", ())]
 
     def _experiment(self, name: str) -> str:
         if name not in self._experiments:
@@ -280,7 +280,7 @@ class Tracking(ArtifactClient):
 
     def _make_experiment(self, name: str) -> str:
         try:
-            return str(self._rest.ask("experiments/create", {"name": name})["experiment_id"])
+            return str(self._rest.post("experiments/create", {"name": name})["experiment_id"])
         except Refused:
             if (known := self._known_experiment(name)) is None:  # else another process has created it meanwhile
                 raise

@@ -139,7 +139,7 @@ def paces(
         Pace,
         """
             select run_id, coalesce(spanned, took / positions) as seconds, positions / took as rate
-            from unnest(%(runs)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) as asked (run_id, starts, ends)
+            from unnest(%(runs)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) as requested (run_id, starts, ends)
             cross join lateral (
                 select avg(extract(epoch from ended_at - started_at)::float8) filter (where next_position > position) as spanned,
                        max(next_position) - min(position) as positions,

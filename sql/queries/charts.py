@@ -71,12 +71,12 @@ def measured(
     with connection.cursor(row_factory=class_row(Measured)) as cursor:
         return cursor.execute(
             """
-            with asked as materialized (
+            with requested as materialized (
                 select run_id, exclusive(run_id) as alone from runs where run_id = any(%(runs)s)
             ), statistics as materialized (
                 select s.*, dense_rank() over (partition by s.run_id, s.quantity order by
                            case when %(scopes)s::text[] is null then scope_width(s.scope, a.alone) else 0 end) as width
-                from run_summary_of(%(runs)s, %(quantities)s) s join asked a using (run_id)
+                from run_summary_of(%(runs)s, %(quantities)s) s join requested a using (run_id)
                 where s.metric is null and s.seconds > 0 and (%(scopes)s::text[] is null or s.scope = any(%(scopes)s))
             )
             select f.run_id, f.quantity, coalesce(m.unit, '') as unit, f.scope, coalesce(f.seen, f.seconds) / f.n as interval, f.mean, f.min,
@@ -120,12 +120,12 @@ def workload_curves(
     with connection.cursor(row_factory=class_row(Curve)) as cursor:
         return cursor.execute(
             """
-            with asked as (select array_agg(distinct workload_id) as ids from runs where run_id = any(%(runs)s))
+            with requested as (select array_agg(distinct workload_id) as ids from runs where run_id = any(%(runs)s))
             select split_part(workload, ' ', 1) as label, quantity as metric, scope,
                    array_agg(extract(epoch from time)::float8 order by time) as x,
                    array_agg(value order by time) as value, array_agg(low order by time) as low,
                    array_agg(high order by time) as high
-            from asked cross join lateral
+            from requested cross join lateral
                  workload_chart(ids, %(quantities)s, null, null, %(step)s, true, %(series)s, %(scopes)s, %(align)s)
             group by workload, quantity, scope
             """,

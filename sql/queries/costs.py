@@ -48,13 +48,13 @@ def hours(connection: Connection, spans: Mapping[str, tuple[datetime, datetime]]
         connection,
         Hours,
         """
-            with asked as materialized (
-                select * from unnest(%s::text[], %s::timestamptz[], %s::timestamptz[]) as asked (run_id, starts, ends)
+            with requested as materialized (
+                select * from unnest(%s::text[], %s::timestamptz[], %s::timestamptz[]) as requested (run_id, starts, ends)
             ), had as (
                 select a.run_id, rs.place_id, extract(epoch from least(coalesce(rs.ended_at, now()), a.ends)
                                                                  - greatest(rs.started_at, a.starts))
                        / (select count(*) + max(o.others) from run_sets o where o.runset_id = rs.runset_id) as seconds
-                from asked a join run_sets rs using (run_id)
+                from requested a join run_sets rs using (run_id)
             )
             select h.run_id, p.kind, case p.kind when 'gpu' then d.model else p.host end as name,
                    (sum(h.seconds) / 3600)::float8 as hours

@@ -56,17 +56,17 @@ def positions(connection: Connection, run_ids: Sequence[str]) -> dict[str, Posit
         Position,
         """
             select run_id, phase, epoch, step
-            from unnest(%s::text[]) as asked(run_id)
+            from unnest(%s::text[]) as requested(run_id)
             left join lateral (
                 select name as phase from (
-                    select name, started_at, ended_at from spans where run_id = asked.run_id and kind = 'phase'
+                    select name, started_at, ended_at from spans where run_id = requested.run_id and kind = 'phase'
                     order by started_at desc limit 100) newest
                 where ended_at is null order by started_at desc limit 1) phases on true
             left join lateral (
-                select step as epoch from spans where run_id = asked.run_id and kind = 'epoch'
+                select step as epoch from spans where run_id = requested.run_id and kind = 'epoch'
                 order by started_at desc limit 1) epochs on true
             left join lateral (
-                select step from spans where run_id = asked.run_id and kind = 'step'
+                select step from spans where run_id = requested.run_id and kind = 'step'
                 order by started_at desc limit 1) steps on true
             where num_nonnulls(phase, epoch, step) > 0
             """,

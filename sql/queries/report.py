@@ -155,11 +155,11 @@ def qualities(connection: Connection, run_ids: Sequence[str]) -> list[Quality]:
         connection,
         Quality,
         """
-        with asked as (select %s::text[] as runs)
+        with requested as (select %s::text[] as runs)
         select run_id, coverage, interval_seconds, coalesce(listeners, '{}') as listeners, simulated, profiled, shared,
                throttled, overhead
-        from run_quality left join (select l.* from asked cross join lateral run_listeners(runs) l) found using (run_id)
-        where run_id = any((select runs from asked)::text[])
+        from run_quality left join (select l.* from requested cross join lateral run_listeners(runs) l) found using (run_id)
+        where run_id = any((select runs from requested)::text[])
         """,
         run_ids,
     )

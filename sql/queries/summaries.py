@@ -186,14 +186,14 @@ def _summaries(connection: Connection, source: str, values: dict[str, Any]) -> l
     with connection.cursor(row_factory=class_row(Summary)) as cursor:
         return cursor.execute(
             f"""
-            with asked as materialized (
+            with requested as materialized (
                 select run_id, exclusive(run_id) as alone from runs where run_id = any(%(runs)s))
             select s.run_id, s.quantity, coalesce(m.unit, '') as unit, s.scope, n, seconds, mean, min, max, p50, p95,
                    total, coalesce(seen, seconds) as seen
-            from {source} join asked using (run_id)
+            from {source} join requested using (run_id)
             left join (select distinct on (quantity) quantity, unit from metrics order by quantity, origin) m using (quantity)
             where s.run_id = any(%(runs)s) and s.metric is null and s.device is null
-            order by s.quantity, scope_width(s.scope, asked.alone)
+            order by s.quantity, scope_width(s.scope, requested.alone)
             """.encode(),  # noqa: S608 - only our own text
             values,
         ).fetchall()
@@ -227,7 +227,7 @@ def final_metrics(
             """
             select distinct on (run_id, key) run_id, key, step, value,
                    min(value) over (partition by run_id, key) as min, max(value) over (partition by run_id, key) as max
-            from software_metrics join unnest(%s::text[], %s::timestamptz[]) as asked (run_id, before) using (run_id)
+            from software_metrics join unnest(%s::text[], %s::timestamptz[]) as requested (run_id, before) using (run_id)
             where before is null or time < before order by run_id, key, step desc, time desc
             """,
             (list(run_ids), [(before or {}).get(run) for run in run_ids]),

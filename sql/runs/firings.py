@@ -77,7 +77,7 @@ def evaluate(connection: Connection, statement: str, values: Mapping[str, Any], 
     names = list(dict.fromkeys(PLACEHOLDER.findall(statement)))
     numbered = PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", statement)
     # As a subquery the text must be a single query: PostgreSQL refuses several statements here.
-    asked = f"select {', '.join(COLUMNS)} from (\n{numbered}\n) found order by 1 limit ${len(names) + 1}"  # noqa: S608 - that is what it is for
+    statement = f"select {', '.join(COLUMNS)} from (\n{numbered}\n) found order by 1 limit ${len(names) + 1}"  # noqa: S608 - that is what it is for
     try:
         with connection.transaction():
             connection.execute("set transaction read only")
@@ -86,12 +86,12 @@ def evaluate(connection: Connection, statement: str, values: Mapping[str, Any], 
                 "select set_config('statement_timeout', %s, true)", (f"{limit / timedelta(milliseconds=1):.0f}",)
             )
             with psycopg.RawCursor(connection) as cursor:
-                cursor.execute(asked.encode(), [*(values[name] for name in names), _MOST + 1], prepare=False)
+                cursor.execute(statement.encode(), [*(values[name] for name in names), _MOST + 1], prepare=False)
                 rows = cursor.fetchall()
     except psycopg.Error as error:
         if isinstance(error, psycopg.OperationalError) and not isinstance(error, psycopg.errors.QueryCanceled):
             raise  # a lost connection, not a fault of the rule
-        raise _refused(error, asked, limit) from error
+        raise _refused(error, statement, limit) from error
     return _together(_checked(rows))
 
 
@@ -112,21 +112,21 @@ def _become_reader(connection: Connection) -> None:
         ) from error
 
 
-def _refused(error: psycopg.Error, asked: str, limit: timedelta) -> RuleFailed:
+def _refused(error: psycopg.Error, statement: str, limit: timedelta) -> RuleFailed:
     """Return the database's error message with its hint."""
     if isinstance(error, psycopg.errors.QueryCanceled):
         return RuleFailed(f"it took longer than {limit.total_seconds():g} s", too_slow=True)
-    line = _line(error, asked)
+    line = _line(error, statement)
     if isinstance(error, psycopg.errors.UndefinedColumn) and line is None:  # the error is in the enclosing query
         return RuleFailed(f"it must return {', '.join(COLUMNS[:-1])} and {COLUMNS[-1]}")
     parts = (error.diag.message_primary or str(error), error.diag.message_detail, error.diag.message_hint)
     return RuleFailed("; ".join(part for part in parts if part), line=line)
 
 
-def _line(error: psycopg.Error, asked: str) -> int | None:
-    """Return the error's line in the rule's statement, which begins on the second line of `asked`."""
+def _line(error: psycopg.Error, statement: str) -> int | None:
+    """Return the error's line in the rule's statement, which begins on the second line of `statement`."""
     position = error.diag.statement_position
-    return asked.count("\n", 0, int(position) - 1) or None if position else None
+    return statement.count("\n", 0, int(position) - 1) or None if position else None
 
 
 def _checked(rows: Sequence[Sequence[Any]]) -> list[Found]:

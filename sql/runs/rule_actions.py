@@ -13,13 +13,13 @@ from hypergauge.sql.runs.firings import Firing
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import column, records
 
-__all__ = ["AskedAction", "Outcome", "ask", "asked_actions", "begin", "end", "running_in_workload"]
+__all__ = ["Outcome", "RequestedAction", "begin", "end", "request", "requested_actions", "running_in_workload"]
 
 Outcome = Literal["done", "failed", "needless"]
 
 
 @dataclass(frozen=True, slots=True)
-class AskedAction:
+class RequestedAction:
     """Pending action of a firing, with its run.
 
     Attributes
@@ -49,7 +49,7 @@ class AskedAction:
         return f"{self.experiment_id}/{self.workload}/{self.position}@{self.attempt}"
 
 
-def ask(connection: Connection, firing: Firing, actions: Iterable[str]) -> None:
+def request(connection: Connection, firing: Firing, actions: Iterable[str]) -> None:
     """Request actions for a firing. A repeated request has no effect."""
     with connection.cursor() as cursor:
         cursor.executemany(
@@ -64,11 +64,11 @@ def ask(connection: Connection, firing: Firing, actions: Iterable[str]) -> None:
         )
 
 
-def asked_actions(connection: Connection, host: str) -> list[AskedAction]:
+def requested_actions(connection: Connection, host: str) -> list[RequestedAction]:
     """Return the pending actions for runs of a host, in order of request."""
     return records(
         connection,
-        AskedAction,
+        RequestedAction,
         """
             select a.run_id, a.rule, a.started_at, a.action, a.severity, a.evidence, experiment_id, workload, position,
                    attempt, r.name, host
@@ -80,26 +80,26 @@ def asked_actions(connection: Connection, host: str) -> list[AskedAction]:
     )
 
 
-def begin(connection: Connection, asked: AskedAction) -> bool:
+def begin(connection: Connection, request: RequestedAction) -> bool:
     """Mark an action as started. Return whether this process must perform it."""
     done = connection.execute(
         """
         update rule_actions set begun_at = now()
         where (run_id, rule, started_at, action) = (%s, %s, %s, %s) and begun_at is null
         """,
-        (asked.run_id, asked.rule, asked.started_at, asked.action),
+        (request.run_id, request.rule, request.started_at, request.action),
     )
     return done.rowcount == 1
 
 
-def end(connection: Connection, asked: AskedAction, outcome: Outcome, detail: str) -> None:
+def end(connection: Connection, request: RequestedAction, outcome: Outcome, detail: str) -> None:
     """Record the outcome of an action."""
     connection.execute(
         """
         update rule_actions set ended_at = now(), outcome = %s, detail = %s
         where (run_id, rule, started_at, action) = (%s, %s, %s, %s)
         """,
-        (outcome, detail, asked.run_id, asked.rule, asked.started_at, asked.action),
+        (outcome, detail, request.run_id, request.rule, request.started_at, request.action),
     )
 
 

@@ -84,7 +84,7 @@ def _reader(connection: Connection) -> Reader:
     info = connection.info
     given = info.get_parameters()
     encrypted = bool(connection.pgconn.ssl_in_use)
-    asked = given.get("sslmode", "")
+    mode = given.get("sslmode", "")
     return Reader(
         host=info.host,
         port=info.port,
@@ -92,6 +92,6 @@ def _reader(connection: Connection) -> Reader:
         user=info.user,
         server=inspect(connection),
         password=info.password,
-        sslmode="disable" if not encrypted else asked if asked.startswith("verify") else "require",
+        sslmode="disable" if not encrypted else mode if mode.startswith("verify") else "require",
         sslrootcert=given.get("sslrootcert") if encrypted else None,
     )

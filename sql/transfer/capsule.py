@@ -87,9 +87,9 @@ def schema_of(name: str) -> str:
 
 
 def export(
-    connection: Connection, runs: Sequence[RunInfo], path: Path, tell: Callable[[int], None] = lambda _: None
+    connection: Connection, runs: Sequence[RunInfo], path: Path, report: Callable[[int], None] = lambda _: None
 ) -> Exported:
-    """Write a capsule of `runs`, which replaces `path` once complete. `tell` receives the number of written samples.
+    """Write a capsule of `runs`, which replaces `path` once complete. `report` receives the number of written samples.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def export(
                 "every 10 s instead"
             )
         with contextlib.closing(_blocks(connection, ids, deleted)) as blocks:
-            parts, series = _samples(archive, blocks, tell)
+            parts, series = _samples(archive, blocks, report)
         manifest = Manifest(
             release=__version__,
             schema_version=max(applied(connection)),
@@ -148,7 +148,7 @@ def _blocks(connection: Connection, run_ids: list[str], deleted: buckets.Deleted
 
 
 def _samples(
-    archive: zipfile.ZipFile, blocks: Iterator[Columns], tell: Callable[[int], None]
+    archive: zipfile.ZipFile, blocks: Iterator[Columns], report: Callable[[int], None]
 ) -> tuple[list[int], list[int]]:
     """Write the samples. Return the number of samples per part, and the series."""
     parts: list[int] = []
@@ -158,7 +158,7 @@ def _samples(
         archive.writestr(part_member(len(parts)), packed(block), zipfile.ZIP_STORED)
         parts.append(len(block))
         series.update(np.unique(block.series_ids).tolist())
-        tell(sum(parts))
+        report(sum(parts))
     return parts, sorted(series)
 
 

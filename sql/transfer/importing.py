@@ -54,7 +54,7 @@ class Imported:
 
 
 def import_capsule(
-    database: Database, path: Path, into: int | None = None, tell: Callable[[int, int], None] = lambda _, __: None
+    database: Database, path: Path, into: int | None = None, report: Callable[[int, int], None] = lambda _, __: None
 ) -> Imported:
     """Import the new runs of the capsule `path`.
 
@@ -62,7 +62,7 @@ def import_capsule(
     ----------
     into
         Target experiment; by default the runs' original experiment.
-    tell
+    report
         Callback with the number of samples read so far, and the total.
 
     Raises
@@ -72,7 +72,7 @@ def import_capsule(
     """
     with opened(path, "capsule") as (archive, manifest), Session(database, _TIMEOUT_SECONDS) as session:
         try:
-            imported = session(_write, archive, manifest, into, tell)
+            imported = session(_write, archive, manifest, into, report)
         except BadRequest as error:
             raise BadRequest(str(error), file=path) from None
         if imported.runs:
@@ -82,21 +82,21 @@ def import_capsule(
 
 def _write(
     connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, into: int | None,
-    tell: Callable[[int, int], None],
+    report: Callable[[int, int], None],
 ) -> Imported:  # fmt: skip
     with connection.transaction():
         connection.execute(
             "set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0;"
             "select pg_advisory_xact_lock(hashtext('bench.import'))"
         )
-        imported = _bring_in(connection, archive, manifest, into, tell)
+        imported = _bring_in(connection, archive, manifest, into, report)
         staging.clear(connection)
         return imported
 
 
 def _bring_in(
     connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, into: int | None,
-    tell: Callable[[int, int], None],
+    report: Callable[[int, int], None],
 ) -> Imported:  # fmt: skip
     staging.stage(connection, archive, manifest)
     total, here = staging.leave_out_what_is_here(connection)
@@ -107,13 +107,13 @@ def _bring_in(
     quarantine.keep_apart(connection, manifest.capsule)
     staging.renumber(connection)
     staging.insert(connection)
-    written = _samples(connection, archive, manifest, tell)
+    written = _samples(connection, archive, manifest, report)
     quarantine.settle(connection)
     return Imported(tuple(experiments), total - here, here, written, tuple(notes))
 
 
 def _samples(
-    connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, tell: Callable[[int, int], None]
+    connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, report: Callable[[int, int], None]
 ) -> int:
     # This lock keeps the raw cutoff fixed.
     connection.execute("select pg_advisory_xact_lock_shared(hashtext('bench.samples'))")
@@ -131,7 +131,7 @@ def _samples(
         )
         samples.copy_samples(connection, columns, raw_cutoff=raw_cutoff, compressed=samples.worth_compressing(columns))
         read, written = read + count, written + len(columns)
-        tell(read, total)
+        report(read, total)
     return written
 
 

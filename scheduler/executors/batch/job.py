@@ -110,7 +110,7 @@ class RemoteWorkload:
     def _submit_once(self, submission: Submission) -> str:
         """Submit a job exactly once, even if the answer is lost; return its id."""
         retry = Retry(self._warn, self.stopping)
-        while (native_id := retry.ask(lambda: self.system.submit(submission))) is None:
+        while (native_id := retry.send(lambda: self.system.submit(submission))) is None:
             if (found := retry.insist(lambda: self.system.find(submission.name))) is not None:
                 return found
         return native_id

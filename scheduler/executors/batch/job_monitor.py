@@ -103,7 +103,7 @@ class JobMonitor:
 
     def _query(self) -> None:
         """Request the state of the job, and report changes."""
-        answers = self._retry.ask(lambda: [self._system.look(self._id)])
+        answers = self._retry.send(lambda: [self._system.look(self._id)])
         if answers is None:
             return
         unknown = RunExit("failed", f"{self._system.name} no longer knows its job {self._id}")
@@ -127,7 +127,7 @@ class JobMonitor:
         late = time.monotonic() > self._stop_asked + _STOP_SECONDS
         waiting = self._state.state == "pending" and all(run.status == "pending" for run in open_runs)
         if (waiting or late or self._stopping.at_once.is_set()) and not self._cancelled:
-            self._cancelled = self._retry.ask(self._cancel) is True
+            self._cancelled = self._retry.send(self._cancel) is True
 
     def _cancel(self) -> bool:
         self._system.cancel(self._id)
@@ -162,7 +162,7 @@ class JobMonitor:
         begun = {run.run_id for run in self._session(jobs.job_runs, self._row.job) if run.started_at is not None}
         deadline = time.monotonic() + _ACCOUNTS_SECONDS
         while begun:
-            accounts = self._retry.ask(lambda: self._system.accounts(self._id))
+            accounts = self._retry.send(lambda: self._system.accounts(self._id))
             if accounts is None:
                 return
             if begun <= accounts.keys() or time.monotonic() > deadline:

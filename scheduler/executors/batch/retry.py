@@ -27,7 +27,7 @@ class Retry:
         self._notify, self._stopping = notify, stopping
         self._away = False
 
-    def ask(self, request: Callable[[], T]) -> T | None:
+    def send(self, request: Callable[[], T]) -> T | None:
         """Return the answer, ``None`` if the batch system does not answer."""
         try:
             answer = request()
@@ -50,7 +50,7 @@ class Retry:
             The schedule was stopped before there was an answer.
         """
         backoff = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS)
-        while (answers := self.ask(lambda: [request()])) is None:
+        while (answers := self.send(lambda: [request()])) is None:
             if self._stopping.asked.wait(backoff.failed()):
                 raise GivenUp
         return answers[0]

@@ -187,7 +187,7 @@ def test_rules_ask_nothing_for_runs_of_a_capsule(file: Path, flavour: Flavour, e
     import_capsule(there, wanting)
     with there.session() as connection:
         assert rule_evaluation.runs_to_evaluate(connection, HOST) == []
-        assert rule_actions.asked_actions(connection, HOST) == []
+        assert rule_actions.requested_actions(connection, HOST) == []
         assert tracked_summaries.untracked(connection, []) == []
 
 

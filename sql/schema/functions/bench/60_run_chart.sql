@@ -112,7 +112,7 @@ begin
         at_time := 'bin';
     end if;
 
-    with asked as materialized (
+    with requested as materialized (
         select r.run_id, run_label(w, r) as label, r.name,
                case when chart_statement.by_workload then array[w.experiment_id, w.workload] end as workload,
                case when chart_statement.by_workload then workload_label(workload_id) end as workload_label,
@@ -131,7 +131,7 @@ begin
                dense_rank() over (order by workload, quantity, case when chart_statement.scopes is not null then scope end)
                    as workload_line,
                first_value(scope) over (partition by workload, quantity order by scope_width(scope, true) desc) as widest
-        from asked a join run_sources(charted, chart_statement.quantities) s using (run_id)
+        from requested a join run_sources(charted, chart_statement.quantities) s using (run_id)
         where s.counts and case when chart_statement.scopes is null then s.narrowest else s.scope = any(chart_statement.scopes) end
     ), sources as (
         select line, run_id, run_start, coalesce(workload_label, label) as label, series, quantity,

@@ -123,14 +123,14 @@ $$;
 create or replace function bench_dashboard.run_values(p_runs text[], p_quantities text[])
 returns table (run_id text, title text, quantity text, unit text, scope text, mean float8, min float8, max float8,
                p50 float8, p95 float8, total float8, seconds float8) language sql stable as $$
-    with asked as materialized (
+    with requested as materialized (
         select r.run_id, run_title(w, r) as title, exclusive(r.run_id) as alone,
                row_number() over (order by w.experiment_id, w.workload, r.position, r.attempt) as nth
         from runs r join workloads w using (workload_id) where r.run_id = any(p_runs)
     )
     select run_id, title, quantity, unit, scope, mean, min, max, p50, p95, total, seconds
     from (select distinct on (a.nth, s.quantity) a.title, a.nth, s.*
-          from asked a join run_summary_of(p_runs, p_quantities) s using (run_id)
+          from requested a join run_summary_of(p_runs, p_quantities) s using (run_id)
           where s.metric is null and s.device is null
           order by a.nth, s.quantity, scope_width(s.scope, a.alone)) narrowest
     left join (select distinct on (quantity) quantity, unit from metrics order by quantity, origin) m using (quantity)

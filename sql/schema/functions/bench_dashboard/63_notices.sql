@@ -7,17 +7,17 @@ create or replace function bench_dashboard.chart_lines(p_runs text[], p_quantiti
 returns table (run_id text, run text, quantity text, scope text, metrics text[], share float8, every float8, empty boolean,
                drawn boolean)
 language sql stable as $$
-    with asked as materialized (
+    with requested as materialized (
         select r.run_id, run_label(w, r) as run, r.ended_at is not null as ended,
                extract(epoch from r.ended_at - r.started_at)::float8 as lasted
         from runs r join workloads w using (workload_id) where r.run_id = any(p_runs) and r.started_at is not null
     ), measured as materialized (
         -- Ended runs only: for a running run, each call would read all samples.
         select run_id, quantity, scope, n, seconds, coalesce(seen, seconds) as seen
-        from run_summary_of(array(select run_id from asked where ended), p_quantities) where metric is null and device is null
+        from run_summary_of(array(select run_id from requested where ended), p_quantities) where metric is null and device is null
     ), chosen as (
         select a.run_id, a.run, a.ended, a.lasted, s.quantity, s.scope, array_agg(distinct s.metric) as metrics
-        from asked a join run_sources(array(select run_id from asked), p_quantities) s using (run_id)
+        from requested a join run_sources(array(select run_id from requested), p_quantities) s using (run_id)
         where s.counts and case when p_scopes is null then s.narrowest else s.scope = any(p_scopes) end
         group by a.run_id, a.run, a.ended, a.lasted, s.quantity, s.scope
     )
@@ -33,12 +33,12 @@ create or replace function bench_internal.chart_notice(p_runs text[], p_quantiti
                                         p_from timestamptz default null, p_to timestamptz default null,
                                         p_scopes text[] default null)
 returns table (code text, severity text, runs text[], "values" jsonb) language sql stable as $$
-    with asked as materialized (
+    with requested as materialized (
         select r.run_id, run_label(w, r) as run, r.status, r.started_at, r.summarised, m.simulated, m.shared,
                nullif(r.profilers, '') as profilers, array_position(p_runs, r.run_id) as nth
         from runs r join workloads w using (workload_id) left join run_flags m using (run_id) where r.run_id = any(p_runs)
     ), lines as materialized (
-        select l.*, a.nth from chart_lines(p_runs, p_quantities, p_max_series, p_scopes) l join asked a using (run_id)
+        select l.*, a.nth from chart_lines(p_runs, p_quantities, p_max_series, p_scopes) l join requested a using (run_id)
     ), measured as (
         select *, count(*) over (partition by quantity, scope) < count(*) over one as scopes_differ,
                count(*) over (partition by quantity, metrics) < count(*) over one as sources_differ,
@@ -50,12 +50,12 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         select a.run, a.nth, q.overhead,
                (select max(mean) from stored_summaries s
                 where s.run_id = a.run_id and s.quantity = 'gpu_throttled' and s.metric is null) as held_down
-        from asked a join run_quality q using (run_id) where a.summarised
+        from requested a join run_quality q using (run_id) where a.summarised
     ), shown as (
         select longest_run(p_runs) as longest, extract(epoch from p_to - p_from)::float8 as seconds
     ), notices (code, quantity, runs, "values") as (
         select case when exists (select from runs) then 'no_runs_selected' else 'no_runs' end, null, '{}'::text[], '{}'::jsonb
-        where not exists (select from asked)
+        where not exists (select from requested)
         union all
         select * from replica_notice()
         union all
@@ -67,7 +67,7 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         from shown where seconds < 0.98 * longest or seconds > 3 * longest
         union all
         select 'not_measured', q.quantity, array_agg(a.run order by a.nth), '{}'
-        from unnest(p_quantities) as q (quantity) cross join asked a
+        from unnest(p_quantities) as q (quantity) cross join requested a
         where a.started_at is not null
           and not exists (select from measured m where m.run_id = a.run_id and m.quantity = q.quantity)
         group by q.quantity
@@ -101,20 +101,20 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
                jsonb_build_object('shares', array_agg(overhead order by nth))
         from trusted where round(overhead::numeric, 3) > 0.01 having count(*) > 0
         union all
-        select 'shared_resource', null, array_agg(run order by nth), '{}' from asked where shared having count(*) > 0
+        select 'shared_resource', null, array_agg(run order by nth), '{}' from requested where shared having count(*) > 0
         union all
-        select 'simulated_gpu', null, array_agg(run order by nth), '{}' from asked where simulated having count(*) > 0
+        select 'simulated_gpu', null, array_agg(run order by nth), '{}' from requested where simulated having count(*) > 0
         union all
         select 'profiled', null, array_agg(run order by nth),
                jsonb_build_object('profilers', string_to_array(profilers, '+'))
-        from asked where profilers is not null group by profilers
+        from requested where profilers is not null group by profilers
         union all
         select 'ended_early', null, array_agg(run order by nth), jsonb_build_object('status', status)
-        from asked where ended_early(status) group by status
+        from requested where ended_early(status) group by status
         union all
-        select 'running', null, array_agg(run order by nth), '{}' from asked where status = 'running' having count(*) > 0
+        select 'running', null, array_agg(run order by nth), '{}' from requested where status = 'running' having count(*) > 0
         union all
-        select 'not_started', null, array_agg(run order by nth), '{}' from asked where started_at is null having count(*) > 0
+        select 'not_started', null, array_agg(run order by nth), '{}' from requested where started_at is null having count(*) > 0
     ), together as (
         select code, runs, "values" || case when count(quantity) > 0
                then jsonb_build_object('metrics', array_agg(quantity order by quantity)) else '{}' end as "values"

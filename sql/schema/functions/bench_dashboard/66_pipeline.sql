@@ -25,13 +25,13 @@ create or replace function bench_dashboard.target_scrapes(
 ) returns table ("time" timestamptz, target_id integer, target text, came bigint, wanted double precision,
                  share double precision)
 language sql stable as $$
-    with asked as materialized (
+    with requested as materialized (
         select p.*, n.target, dense_rank() over (order by n.target, p.target_id) as line
         from scrape_markers p join target_names n using (target_id)
     ), came as materialized (
         select a.target_id, x.time, x.width, x.n as came, x.seconds / x.n as apart
-        from asked a
-        join series_steps(array(select series_id from asked where line <= target_scrapes.max_targets),
+        from requested a
+        join series_steps(array(select series_id from requested where line <= target_scrapes.max_targets),
                           target_scrapes.start, target_scrapes.stop, target_scrapes.step_ms) x using (series_id)
         where x.seconds > 0
     ), spans as materialized (
@@ -52,7 +52,7 @@ language sql stable as $$
            least(coalesce(c.came, 0) * p.interval / s.seconds, 1)
     from steps s
     join spans p on s.time > p.first and s.time < p.last
-    join asked a using (target_id)
+    join requested a using (target_id)
     left join came c on c.target_id = p.target_id and c.time = s.time
     order by s.time, a.target
 $$;

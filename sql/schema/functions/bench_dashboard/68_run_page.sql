@@ -125,13 +125,13 @@ returns table ("time" timestamptz, ended timestamptz, line text, name text, colo
     with recursive names as (
         select name, (row_number() over (order by min(started_at), name) - 1) % 12 as nth
         from spans where run_id = p_run and kind = 'phase' group by name
-    ), asked as (
+    ), requested as (
         select s.*, coalesce(s.ended_at, r.ended_at, now()) as until
         from spans s join runs r using (run_id)
         where s.run_id = p_run and s.kind in ('phase', 'epoch') and s.pid is not distinct from first_tracked(p_run)
           and s.started_at < run_phases.stop and coalesce(s.ended_at, r.ended_at, now()) > run_phases.start
     ), above (span_id, kind, parent_id, depth) as (
-        select span_id, kind, parent_id, 1 from asked
+        select span_id, kind, parent_id, 1 from requested
         union all
         select a.span_id, a.kind, p.parent_id, a.depth + (p.kind = a.kind)::integer
         from above a join spans p on p.run_id = p_run and p.span_id = a.parent_id
@@ -141,7 +141,7 @@ returns table ("time" timestamptz, ended timestamptz, line text, name text, colo
     select greatest(a.started_at, run_phases.start), least(a.until, run_phases.stop),
            a.kind || case when d.depth > 1 then ' ' || d.depth else '' end, a.name,
            case a.kind when 'phase' then n.nth else 5 * (a.step % 2) end::text
-    from asked a join deep d using (span_id) left join names n using (name) order by 3, 1
+    from requested a join deep d using (span_id) left join names n using (name) order by 3, 1
     limit 2000
 $$;
 

@@ -92,7 +92,7 @@ create or replace function bench_dashboard.run_results(p_runs text[], p_baseline
 returns table (nth bigint, run_id text, title text, color text, stroke text, status text, started_at timestamptz,
                ended_at timestamptz, n bigint, failed bigint, seconds float8, seconds_change text, sm_active float8, utilization float8, cpu float8, energy float8, energy_of text,
                energy_change text, last float8, last_change text, shared boolean) language sql stable as $$
-    with asked as materialized (
+    with requested as materialized (
         select r.run_id, r.workload_id, r.position, r.attempt, r.status, ended_early(r.status) as early,
                extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8 as seconds,
                r.status = 'finished'
@@ -114,7 +114,7 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
                array_agg(share) filter (where counts) as shares, array_agg(whole) filter (where counts) as wholes,
                bool_and(share is not null) filter (where counts) as attributed,
                bool_and(whole is not null) filter (where counts) as alone
-        from asked a left join measured using (run_id) left join last_values(p_runs, p_key) l using (run_id)
+        from requested a left join measured using (run_id) left join last_values(p_runs, p_key) l using (run_id)
         group by workload_id, position
     ), known as (
         select *, case when attributed then shares when alone then wholes end as energy,
