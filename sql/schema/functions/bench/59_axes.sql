@@ -1,5 +1,6 @@
 -- Positions of runs on an axis other than the clock: steps, epochs, or the time within a phase. `align` names the axis.
 
+-- Raise an error for an unknown axis.
 create or replace function bench_internal.check_align(p_align text) returns void language plpgsql immutable as $$
 begin
     if p_align is null or p_align not in ('time', 'step', 'epoch', 'phase') and p_align not like 'phase:_%' then
@@ -20,9 +21,7 @@ create or replace function bench_internal.training_phase(p_run text) returns tex
     limit 1
 $$;
 
--- Return the pieces of an axis, unordered: a position and its time, and the next position and its time.
---
--- By spans, from a step's number to the next. A step of several ranks, or a repeated step, has several rows. Numbers that
+-- Return the pieces of an axis by spans, unordered: a position and its time, and the next position and its time. A piece is from a step's number to the next. A step of several ranks, or a repeated step, has several rows. Numbers that
 -- restart at the first, as the steps of an epoch often do, continue from the previous ones.
 create or replace function bench_internal.span_points(p_run text, p_kind text)
 returns table ("position" float8, started_at timestamptz, next_position float8, ended_at timestamptz) language sql stable as $$
@@ -57,7 +56,8 @@ create or replace function bench_internal.counting_metric(p_run text) returns te
     order by count(*) desc, min(time), key limit 1
 $$;
 
--- By software metrics: a log entry ends its step. Trainers that know the epoch of a step log it as `epoch`.
+-- Return the pieces of an axis by software metrics: a log entry ends its step. Trainers that know the epoch of a step log it
+-- as `epoch`.
 create or replace function bench_internal.logged_points(p_run text, p_kind text)
 returns table ("position" float8, started_at timestamptz, next_position float8, ended_at timestamptz) language sql stable as $$
     with epochs as (
@@ -70,7 +70,7 @@ returns table ("position" float8, started_at timestamptz, next_position float8, 
     select position, time, position, time from (select * from epochs union all select * from steps) logged
 $$;
 
--- By the first span of a phase, and those of other ranks that overlap it.
+-- Return the piece of an axis by the first span of a phase, and by the spans of other ranks that overlap it.
 create or replace function bench_internal.phase_points(p_run text, p_name text)
 returns table ("position" float8, started_at timestamptz, next_position float8, ended_at timestamptz) language sql stable as $$
     with named as (
@@ -86,6 +86,7 @@ returns table ("position" float8, started_at timestamptz, next_position float8, 
     select 0::float8, begins, extract(epoch from ends - begins)::float8, ends from first where begins is not null
 $$;
 
+-- Return the pieces of the axis `p_align` of a run.
 create or replace function bench_internal.axis_points(p_run text, p_align text)
 returns table ("position" float8, started_at timestamptz, next_position float8, ended_at timestamptz) language plpgsql stable as $$
 begin

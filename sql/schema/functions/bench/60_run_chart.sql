@@ -255,9 +255,9 @@ create or replace function bench_internal.run_chart_statement(
     select chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, false)
 $$;
 
--- The one function that charts of runs call.
+-- Return the series of runs for a chart; all charts of runs call this function.
 --
--- Returns a row per point: `value` is the mean over the step, weighted with the time of each sample; `low` and `high` are the
+-- A row is a point: `value` is the mean over the step, weighted with the time of each sample; `low` and `high` are the
 -- minimum and maximum, so that a burst of one second stays visible at every step.
 --
 -- runs        run ids, ours or MLflow's

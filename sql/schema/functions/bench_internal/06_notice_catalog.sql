@@ -2,7 +2,7 @@
 -- its runs, and values in SI units and shares of 1. Severity and text are defined here alone; dashboards, commands, pictures
 -- and reports read them from here.
 
--- The codes, in the order in which notices are shown. The key `metrics` of the values names quantities or software metrics; a
+-- Return the codes, in the order in which notices are shown. The key `metrics` of the values names quantities or software metrics; a
 -- list of numbers has one for each run.
 create or replace function bench_dashboard.notice_codes() returns table (code text, severity text) language sql immutable rows 40 as $$
     values ('no_runs', 'info'),
@@ -64,6 +64,7 @@ create or replace function bench_internal.notice_list(p_words jsonb, p_joint tex
     select string_agg(word, p_joint order by nth) from jsonb_array_elements_text(p_words) with ordinality as x (word, nth)
 $$;
 
+-- Return a share as a percentage: `40%`.
 create or replace function bench_internal.notice_percent(p_share numeric, p_digits integer default 0) returns text language sql immutable as $$
     select round(100 * p_share, p_digits) || '%'
 $$;
@@ -89,6 +90,7 @@ create or replace function bench_internal.notice_intervals(p_seconds jsonb) retu
     having count(seconds) > 0
 $$;
 
+-- Return a duration: in seconds below two minutes, else in hours, minutes and seconds.
 create or replace function bench_internal.notice_duration(p_seconds numeric) returns text language sql immutable as $$
     select case when p_seconds < 120 then round(p_seconds) || ' s' else make_interval(secs => round(p_seconds)::float8)::text end
 $$;
@@ -100,6 +102,7 @@ returns text language sql immutable as $$
     from rows from (unnest(p_runs), jsonb_array_elements_text(p_shares)) with ordinality as x (run, share, nth)
 $$;
 
+-- Return the first six entries of a JSON list, and the number of the rest.
 create or replace function bench_internal.notice_some(p_words jsonb) returns text language sql immutable as $$
     select some_of(array(select jsonb_array_elements_text(p_words)))
 $$;
@@ -121,6 +124,7 @@ create or replace function bench_internal.notice_changes(p_changes jsonb) return
     from jsonb_array_elements(p_changes) with ordinality as x (change, nth)
 $$;
 
+-- Return a set with its workloads: `a + b (20/1, 20/2)`.
 create or replace function bench_internal.notice_set(p_values jsonb) returns text language sql immutable as $$
     select format('%s (%s)', p_values ->> 'set', notice_list(p_values -> 'workloads'))
 $$;
@@ -133,6 +137,7 @@ create or replace function bench_internal.notice_members(p_members jsonb) return
     from jsonb_array_elements(p_members) with ordinality as x (member, nth)
 $$;
 
+-- Return a description of the values of a scope.
 create or replace function bench_internal.notice_scope(p_scope text) returns text language sql immutable as $$
     select case p_scope when 'process' then 'values of the run itself'
                         when 'instance' then 'values of GPUs or MIG instances that the run had to itself'

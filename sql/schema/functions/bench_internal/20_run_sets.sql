@@ -1,6 +1,7 @@
 -- From placements to run sets. Each write of a placement updates the run sets in its transaction. Imported runs bring their own
 -- run sets, on resources of their own.
 
+-- Return the id of a resource, which is added if it is new.
 create or replace function bench_internal.place(p_kind text, p_host text, p_gpu_uuid text, p_gpu_instance_id integer, p_run_id text)
 returns integer language plpgsql as $$
 declare
@@ -84,6 +85,7 @@ begin
     update tag_version set version = version + 1;
 end $$;
 
+-- Rebuild the run sets that a changed placement affects, from the first affected time on.
 create or replace function bench_internal.placement_changed() returns trigger language plpgsql as $$
 declare
     changed_from timestamptz;

@@ -5,7 +5,8 @@ create or replace function bench_internal.ended_early(p_status text) returns boo
     select p_status not in ('finished', 'pending', 'running')
 $$;
 
--- Only a witness of the exit knows the exit code, so an end without a code never replaces one with a code.
+-- Store the end of a run, and of its workload with its last run. Only a witness of the exit knows the exit code, so an end
+-- without a code never replaces one with a code.
 create or replace function bench_internal.end_run(
     p_run text, p_status text, p_ended timestamptz, p_exit integer, p_reason text
 ) returns void language plpgsql as $$

@@ -17,11 +17,13 @@ language sql stable security definer rows 100 set search_path = pg_catalog, pg_t
     where owner = any(array(select rolname::text from pg_roles where pg_has_role(session_user, oid, 'member')))
 $$;
 
--- Return the run sets of these runs, which tag their samples; `my_places` returns their resources.
+-- Return the run sets of these runs, which tag their samples.
 create or replace function bench_own.sets() returns setof integer
 language sql stable security definer rows 500 set search_path = pg_catalog, pg_temp as $$
     select runset_id from bench.run_sets where run_id in (select bench_own.mine())
 $$;
+
+-- Return the resources of these runs.
 create or replace function bench_own.my_places() returns setof integer
 language sql stable security definer rows 200 set search_path = pg_catalog, pg_temp as $$
     select distinct place_id from bench.run_sets where run_id in (select bench_own.mine())
@@ -80,13 +82,17 @@ begin
     end loop;
 end $$;
 
--- Functions of a row accept a row of these views as well.
+-- Return the label of a run, for a row of these views.
 create or replace function bench_own.run_label(w bench_own.workloads, r bench_own.runs) returns text language sql stable as $$
     select bench.run_label(row(w.*)::bench.workloads, row(r.*)::bench.runs)
 $$;
+
+-- Return whether a run has simulated GPUs, for a row of these views.
 create or replace function bench_own.on_simulated_gpus(r bench_own.runs) returns boolean language sql stable as $$
     select bench_internal.on_simulated_gpus(row(r.*)::bench.runs)
 $$;
+
+-- Return the title of a run, for a row of these views.
 create or replace function bench_own.run_title(w bench_own.workloads, r bench_own.runs) returns text language sql stable as $$
     select bench_internal.run_title(row(w.*)::bench.workloads, row(r.*)::bench.runs)
 $$;
@@ -106,8 +112,8 @@ begin
     perform set_config('search_path', 'bench, bench_internal, bench_dashboard, public', true);
 end $$;
 
--- Charts at full speed. Their bodies cannot resolve to objects of the user: pg_catalog comes first on the path, temporary
--- objects last.
+-- Return a chart of own runs at full speed, with the owner's rights. Its body cannot resolve to objects of the user: pg_catalog
+-- comes first on the path, temporary objects last.
 create or replace function bench_own.run_chart(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
     aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false,
@@ -120,7 +126,9 @@ language sql stable security definer set search_path = pg_catalog, bench, bench_
               and (r.run_id = any(run_chart.runs) or r.mlflow_run_id = any(run_chart.runs))),
         quantities, start, stop, step_ms, aligned, max_series, scopes, per_device, align)
 $$;
--- A workload is included only if all its runs are the user's: its line is the mean of all runs.
+
+-- Return a chart of workloads, likewise. A workload is included only if all its runs are the user's: its line is the mean of
+-- all runs.
 create or replace function bench_own.workload_chart(
     workloads integer[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
     aligned boolean, max_series integer, scopes text[] default null, align text default 'time'
