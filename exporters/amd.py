@@ -119,7 +119,7 @@ class AmdExporter:
         cap = self._query("get_power_cap_info", gpu) or {}
         yield "power_limit_watts", {}, _scaled(cap.get("power_cap"), over=1_000_000)
         energy = self._query("get_energy_count", gpu) or {}
-        # The counter of an MI250X's second die stays 0; that of the first is the board's.
+        # The counter of an MI250X's second die stays 0; that of the first is the whole GPU's.
         ticks = _scaled(energy.get("energy_accumulator", energy.get("power"))) or None
         yield "energy_joules_total", {}, _scaled(ticks, energy.get("counter_resolution", 0), over=1_000_000)
         hottest, edge = self._celsius(gpu, "HOTSPOT"), self._celsius(gpu, "EDGE")

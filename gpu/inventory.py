@@ -125,7 +125,7 @@ def _versions(nvml: Nvml) -> tuple[str | None, str | None]:
 
 
 def list_gpu(nvml: Nvml, index: int, handle: object) -> Gpu:
-    """Return one GPU as described by `nvml`, which is initialised."""
+    """Return one GPU as described by `nvml`, which is initialized."""
     try:
         enabled, _ = nvml.nvmlDeviceGetMigMode(handle)
     except nvml.NVMLError_NotSupported:

@@ -12,7 +12,7 @@ Nvml = Any
 
 
 def load(simulate: str | None = None, home: Path | None = None, *, dcgm: bool = False) -> Nvml:
-    """Return NVML, not initialised.
+    """Return NVML, not initialized.
 
     Parameters
     ----------

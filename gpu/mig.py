@@ -76,7 +76,7 @@ class MigControl:
     Parameters
     ----------
     nvml
-        See `hypergauge.gpu.load`. Each call initialises it, so a restart of the driver does no harm.
+        See `hypergauge.gpu.load`. Each call initializes it, so a restart of the driver does no harm.
     """
 
     def __init__(self, nvml: Nvml) -> None:

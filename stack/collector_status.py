@@ -64,26 +64,26 @@ class CollectorStatus:
     def parse(cls, exposition: str) -> CollectorStatus:
         """Parse an exposition."""
         plain: dict[str, float] = {}
-        labelled: dict[str, dict[str, int]] = {}
+        labeled: dict[str, dict[str, int]] = {}
         for family in text_string_to_metric_families(exposition):
             for sample in family.samples:
                 name = sample.name.removeprefix("bench_collector_")
                 if len(sample.labels) == 1 and "le" not in sample.labels:
                     [value] = sample.labels.values()
-                    labelled.setdefault(name, {})[value] = int(sample.value)
+                    labeled.setdefault(name, {})[value] = int(sample.value)
                 elif not sample.labels:
                     plain[name] = sample.value
         return cls(
-            targets=labelled.get("targets", {}),
+            targets=labeled.get("targets", {}),
             samples_per_second=plain.get("sample_rate_hertz", 0.0),
             series=int(plain.get("series", 0)),
             scrape_seconds=_mean(plain, "scrape_seconds"),
             lag_seconds=_mean(plain, "scrape_lag_seconds"),
             spool_records=int(plain.get("spool_records", 0)),
             spool_bytes=int(plain.get("spool_bytes", 0)),
-            dropped={reason: count for reason, count in labelled.get("dropped_lines_total", {}).items() if count},
+            dropped={reason: count for reason, count in labeled.get("dropped_lines_total", {}).items() if count},
             failed={
-                reason: count for reason, count in labelled.get("scrapes_total", {}).items() if count and reason != "ok"
+                reason: count for reason, count in labeled.get("scrapes_total", {}).items() if count and reason != "ok"
             },
             retried=int(plain.get("replayed_batches_total", 0)),
             report_seconds=plain.get("report_age_seconds", 0.0),

@@ -135,8 +135,8 @@ def timescaledb_template(timescaledb_dsn: str) -> Iterator[str]:
 
 @pytest.fixture
 def apache_dsn(new_folder: NewFolder) -> Iterator[str]:
-    """A database with TimescaleDB under its Apache licence; skips where none can be had."""
-    if (server := installed_timescale(new_folder() / "apache", licence="apache")) is None:
+    """A database with TimescaleDB under its Apache license; skips where none can be had."""
+    if (server := installed_timescale(new_folder() / "apache", edition="apache")) is None:
         pytest.skip("no TimescaleDB is installed with a PostgreSQL of this machine")
     with running(server) as dsn, own_database(dsn, timescaledb=True) as own:
         yield own

@@ -94,7 +94,7 @@ def _expected(account: dict[str, dict[str, Any]], killed: bool) -> list[tuple[st
     if "end" in account:
         code = account["end"]["code"]
         waits = account["begin"]["planned"] == "wait"
-        if not killed or "signalled" not in account:
+        if not killed or "signaled" not in account:
             expected.append(("timeout" if waits else "finished" if code == 0 else "failed", code))
     return expected
 

@@ -25,8 +25,8 @@ def main(log: str, seconds: float, plan: list[str]) -> None:
         line = {"what": what, "run": os.environ["BENCH_RUN_ID"], "at": time.clock_gettime(time.CLOCK_BOOTTIME), **more}
         os.write(descriptor, json.dumps(line).encode() + b"\n")
 
-    def signalled(number: int, _: FrameType | None) -> None:
-        write("signalled")
+    def signaled(number: int, _: FrameType | None) -> None:
+        write("signaled")
         die(number)
 
     def die(number: int) -> None:
@@ -36,7 +36,7 @@ def main(log: str, seconds: float, plan: list[str]) -> None:
 
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     write("begin", started=ticks / os.sysconf("SC_CLK_TCK"), planned=end)
-    signal.signal(signal.SIGTERM, signalled)
+    signal.signal(signal.SIGTERM, signaled)
     if os.fork() == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.setsid()

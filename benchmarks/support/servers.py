@@ -81,7 +81,7 @@ def installations() -> list[Installation]:
 
 def installed_timescale(
     folder: Path,
-    licence: str = "timescale",
+    edition: str = "timescale",
     configuration: str = "",
     *,
     stock: bool = False,
@@ -97,7 +97,7 @@ def installed_timescale(
         return None
     needed = "shared_preload_libraries = 'timescaledb'\n"
     ours = (
-        f"{CONFIGURATION}timescaledb.license = '{licence}'\n"
+        f"{CONFIGURATION}timescaledb.license = '{edition}'\n"
         "timescaledb.telemetry_level = 'off'\n"
         "max_worker_processes = 32\n"
         "timescaledb.max_background_workers = 16\n"

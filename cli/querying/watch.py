@@ -12,7 +12,7 @@ from rich.live import Live
 
 from hypergauge.cli.common import as_json, console
 from hypergauge.core.config.settings import Settings
-from hypergauge.dashboards.terminal.live import changes, ending, live_table
+from hypergauge.dashboards.terminal.live import changes, live_table, summary
 from hypergauge.insight.watch import Watched
 from hypergauge.insight.watch import watch as watch_runs
 from hypergauge.sql.server.database import Database
@@ -49,7 +49,7 @@ def _screen(out: Console, updates: Iterator[Watched]) -> bool:
     with Live(live_table(seen, out.width, out.height), console=out, auto_refresh=False) as display:
         for seen in updates:
             display.update(live_table(seen, out.width, out.height), refresh=True)
-    out.print(ending(seen))
+    out.print(summary(seen))
     return seen.failed
 
 

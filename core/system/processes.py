@@ -266,18 +266,18 @@ def end_run(run_id: str, grace: float = 5.0, spare: bytes | None = None) -> int:
     processes = RunProcesses()
     kill_at = time.monotonic() + grace
     give_up_at = kill_at + _UNKILLABLE_SECONDS
-    signalled: set[tuple[int, float]] = set()
+    signaled: set[tuple[int, float]] = set()
     while left := _to_end(processes, run_id, spare):
         kill = time.monotonic() >= kill_at
         if time.monotonic() >= give_up_at:
             break
         for process in left:
             identified = (process.pid, process.created)
-            if kill or identified not in signalled:
+            if kill or identified not in signaled:
                 _send(process, signal.SIGKILL if kill else signal.SIGTERM)
-                signalled.add(identified)
+                signaled.add(identified)
         time.sleep(_POLL_SECONDS)
-    return len(signalled - {(process.pid, process.created) for process in left})
+    return len(signaled - {(process.pid, process.created) for process in left})
 
 
 def _to_end(processes: RunProcesses, run_id: str, spare: bytes | None) -> list[ProcessStat]:

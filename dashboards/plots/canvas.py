@@ -18,10 +18,10 @@ from hypergauge.dashboards.palette import STROKES
 from hypergauge.sql.queries.chart_styles import ChartStyle
 
 __all__ = [
-    "ENDINGS",
     "FAINT",
     "LETTER",
     "LINE",
+    "SUFFIXES",
     "Looks",
     "Named",
     "abreast",
@@ -33,7 +33,7 @@ __all__ = [
     "saved",
 ]
 
-ENDINGS = (".svg", ".pdf", ".png")
+SUFFIXES = (".svg", ".pdf", ".png")
 # In ems: height of a line, and width of most letters.
 LINE, LETTER = 1.3, 0.54
 # Gray of curves without a name, on white and on black.
@@ -79,10 +79,10 @@ class Named:
     color: str
 
 
-def saved(figure: Figure, ending: str) -> bytes:
-    """Return a figure as a file of the type `ending`, one of `ENDINGS`."""
+def saved(figure: Figure, suffix: str) -> bytes:
+    """Return a figure as a file of the type `suffix`, one of `SUFFIXES`."""
     file = io.BytesIO()
-    figure.savefig(file, format=ending.removeprefix("."), metadata=_METADATA[ending])
+    figure.savefig(file, format=suffix.removeprefix("."), metadata=_METADATA[suffix])
     return file.getvalue()
 
 

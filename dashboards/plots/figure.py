@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypergauge.dashboards.plots.canvas import ENDINGS, Looks, saved
+from hypergauge.dashboards.plots.canvas import SUFFIXES, Looks, saved
 from hypergauge.dashboards.plots.curves import draw_curves
 from hypergauge.dashboards.plots.dots import draw_dots
 from hypergauge.dashboards.plots.panels import Layout
@@ -11,13 +11,13 @@ from hypergauge.dashboards.plots.scatter import draw_scatter
 from hypergauge.dashboards.plots.styles import applied
 from hypergauge.insight.charts.scatter import Scatter
 
-__all__ = ["ENDINGS", "Looks", "draw"]
+__all__ = ["SUFFIXES", "Looks", "draw"]
 
 _PLAIN = Looks()
 
 
-def draw(content: Layout | BarLayout | Scatter, ending: str, looks: Looks = _PLAIN) -> bytes:
-    """Return a picture as a file of the type `ending`, one of `ENDINGS`.
+def draw(content: Layout | BarLayout | Scatter, suffix: str, looks: Looks = _PLAIN) -> bytes:
+    """Return a picture as a file of the type `suffix`, one of `SUFFIXES`.
 
     Raises
     ------
@@ -26,7 +26,7 @@ def draw(content: Layout | BarLayout | Scatter, ending: str, looks: Looks = _PLA
     """
     with applied(looks.style) as style:
         if isinstance(content, Layout):
-            return saved(draw_curves(content, style, looks), ending)
+            return saved(draw_curves(content, style, looks), suffix)
         if isinstance(content, BarLayout):
-            return saved(draw_dots(content, style, looks), ending)
-        return saved(draw_scatter(content, style, looks), ending)
+            return saved(draw_dots(content, style, looks), suffix)
+        return saved(draw_scatter(content, style, looks), suffix)

@@ -25,8 +25,8 @@ _SCALE, _STEPS = 5.0, 96
 _HATCH, _GRAY = "/////", "#9a9fa6"
 
 
-def draw_heatmap(grids: Sequence[Grid], notes: Sequence[str], ending: str, looks: Looks) -> bytes:
-    """Return a heat map as a file of one of the types `hypergauge.dashboards.plots.figure.ENDINGS`.
+def draw_heatmap(grids: Sequence[Grid], notes: Sequence[str], suffix: str, looks: Looks) -> bytes:
+    """Return a heat map as a file of one of the types `hypergauge.dashboards.plots.figure.SUFFIXES`.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def draw_heatmap(grids: Sequence[Grid], notes: Sequence[str], ending: str, looks
         _scale(figure, list(panels.flat))
         if looks.title:
             figure.suptitle(looks.title, x=0.01, ha="left")
-        return saved(figure, ending)
+        return saved(figure, suffix)
 
 
 def _scale(figure: Figure, panels: list[Axes]) -> None:

@@ -22,7 +22,7 @@ Number = float | int | None
 
 _HERE = Path(__file__).parent.parent
 # Significant digits of values and of positions on the axis: more than a screen shows, and few bytes.
-_DIGITS, _PLACES = 4, 7
+_DIGITS, _DECIMALS = 4, 7
 
 
 def page(layouts: Sequence[Layout], title: str, footer: str = "") -> str:
@@ -72,7 +72,7 @@ def _panel(panel: Panel, axes: dict[tuple[Number, ...], int]) -> dict[str, Any]:
     }
     if panel.crowd:
         found = panel.crowd.spread
-        x = tuple(_rounded(found.x, _PLACES))
+        x = tuple(_rounded(found.x, _DECIMALS))
         low, median, high = (_rounded(one, _DIGITS) for one in (found.low, found.median, found.high))
         made["crowd"] = {
             "x": axes.setdefault(x, len(axes)), "low": low, "value": median, "high": high, "named": panel.crowd.named,
@@ -81,7 +81,7 @@ def _panel(panel: Panel, axes: dict[tuple[Number, ...], int]) -> dict[str, Any]:
 
 
 def _line(line: Line, axes: dict[tuple[Number, ...], int]) -> dict[str, Any]:
-    x = tuple(_rounded(line.x, _PLACES))
+    x = tuple(_rounded(line.x, _DECIMALS))
     made = {"key": line.key, "x": axes.setdefault(x, len(axes)), "value": _rounded(line.value, _DIGITS)}
     for name, some in (("low", line.low), ("high", line.high)):
         rounded = _rounded(some, _DIGITS)

@@ -14,7 +14,7 @@ from rich.text import Text
 from hypergauge.dashboards.terminal import formatting, tables
 from hypergauge.insight.watch import Level, Watched, WatchedRun
 
-__all__ = ["changes", "curve", "ending", "live_table"]
+__all__ = ["changes", "curve", "live_table", "summary"]
 
 _BARS = "▁▂▃▄▅▆▇█"
 _LEAST_CELLS, _MOST_CELLS = 8, 20
@@ -68,7 +68,7 @@ def changes(before: Watched | None, seen: Watched) -> Iterator[str]:
         yield f"[yellow]![/] {escape(seen.behind)}" if seen.behind else "the replica has caught up"
 
 
-def ending(seen: Watched) -> str:
+def summary(seen: Watched) -> str:
     """Return the summary of all ended runs."""
     return f"{_counts(seen.runs)}." if seen.runs else "There was no run."
 

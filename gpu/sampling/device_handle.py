@@ -26,7 +26,7 @@ class DeviceHandle:
     Parameters
     ----------
     nvml
-        Initialised.
+        Initialized.
     index, handle
         The GPU's index and handle in NVML.
     xids

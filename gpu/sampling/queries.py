@@ -57,7 +57,7 @@ class Queries:
     Parameters
     ----------
     nvml
-        Initialised.
+        Initialized.
     handle
         The GPU's.
     """
@@ -122,7 +122,7 @@ class Queries:
 
 
 def is_driver_lost(error: Exception) -> bool:
-    """Return whether no GPU will answer until NVML is initialised again."""
+    """Return whether no GPU will answer until NVML is initialized again."""
     return getattr(error, "value", None) in _DRIVER_LOST
 
 

@@ -14,7 +14,7 @@ from hypergauge.gpu.sampling.xids import Xids
 
 __all__ = ["GpuReader"]
 
-# NVML lists some recovered GPUs only after it was initialised again, which may take a second where no other program keeps
+# NVML lists some recovered GPUs only after it was initialized again, which may take a second where no other program keeps
 # the driver loaded.
 _REOPEN_SECONDS = 60.0
 
@@ -28,7 +28,7 @@ class GpuReader:
     Parameters
     ----------
     nvml
-        Result of `hypergauge.gpu.load`, not initialised. The reader does so at its first use.
+        Result of `hypergauge.gpu.load`, not initialized. The reader does so at its first use.
     clock
         Clock in seconds, for the time between reads.
     """
@@ -84,7 +84,7 @@ class GpuReader:
                 self._nvml.nvmlShutdown()
 
     def _open(self) -> str:
-        """Initialise NVML if needed, open all GPUs, and return the driver's version."""
+        """Initialize NVML if needed, open all GPUs, and return the driver's version."""
         if self._driver is None:
             self._nvml.nvmlInit()
             self._driver = ""

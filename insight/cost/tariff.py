@@ -59,7 +59,7 @@ class Tariff:
     Attributes
     ----------
     pue
-        Power usage effectiveness: kilowatt hours of the data centre per kilowatt hour of its hardware.
+        Power usage effectiveness: kilowatt hours of the data center per kilowatt hour of its hardware.
     rates
         Price and grams of carbon dioxide per kilowatt hour outside all periods; a missing one is unknown.
     periods
@@ -135,7 +135,7 @@ class _Reader:
             host_hours=self._prices(content, "host_hour"),
         )
         if tariff.pue < 1:
-            raise self._wrong(f"pue is {tariff.pue:g}, but a data centre draws no less than its hardware: at least 1")
+            raise self._wrong(f"pue is {tariff.pue:g}, but a data center draws no less than its hardware: at least 1")
         for rate in _RATES:
             if tariff.varies(rate) and not tariff.knows(rate):
                 raise self._wrong(f"[[times]] has {rate}; write its value for all other times at the top, as {rate}")

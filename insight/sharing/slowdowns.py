@@ -212,12 +212,12 @@ class _Group:
 
     def _energy(self, repetition: ConcurrentRuns) -> float | None:
         """Return the energy of a repetition's GPUs; a shared GPU counts once, by its longest run."""
-        boards: dict[str, list[RunInfo]] = {}
+        by_devices: dict[str, list[RunInfo]] = {}
         for run in repetition.runs:
-            boards.setdefault(run.devices, []).append(run)
-        if any(set(one.split("+")) & set(other.split("+")) for one, other in combinations(boards, 2)):
+            by_devices.setdefault(run.devices, []).append(run)
+        if any(set(one.split("+")) & set(other.split("+")) for one, other in combinations(by_devices, 2)):
             return None  # with partly shared GPUs, the energy of the rest is unknown
-        longest = [max(runs, key=lambda run: run.duration or 0.0) for runs in boards.values()]
+        longest = [max(runs, key=lambda run: run.duration or 0.0) for runs in by_devices.values()]
         known = [self.measured.energy[run.run_id] for run in longest if run.run_id in self.measured.energy]
         return sum(known) if len(known) == len(longest) else None
 

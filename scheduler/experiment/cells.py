@@ -170,7 +170,7 @@ def parse_listeners(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     words = [word.strip().lower() for word in text.split("+")] if text else []
     if "" in words:
-        raise BadRequest(f"{text!r} has an empty listener name")
+        raise BadRequest(f"{text!r} has an empty exporter name")
     names = [name for word in words for name in _RADT_LISTENERS.get(word, (word,))]
     once = dict.fromkeys(names)
     return tuple(n for n in once if n not in WRAPPERS), tuple(n for n in once if n in WRAPPERS)

@@ -208,14 +208,14 @@ class ExperimentFile:
             table = Table.parse(before, problems)
             if problems:
                 raise BadExperimentFile(self.path, problems)
-            places = self._find_rows(table) if table else {}
-            values = {places[line]: value for line, value in changes.items() if line in places}
+            indices = self._find_rows(table) if table else {}
+            values = {indices[line]: value for line, value in changes.items() if line in indices}
             if table and values:
                 after = csv_text.edit(before, table.write_back(values))
                 if after != before:
                     user_file.rewrite(self.path, after)
-        self._runs |= {line: run for line, (_, run) in changes.items() if line in places}
-        return frozenset(changes.keys() - places.keys())
+        self._runs |= {line: run for line, (_, run) in changes.items() if line in indices}
+        return frozenset(changes.keys() - indices.keys())
 
     def _find_rows(self, table: Table) -> dict[int, int]:
         """Return the index of each row's record in `table`, by `Row.line`."""
@@ -251,10 +251,10 @@ def fingerprint(row: Row) -> str:
 def _parse_row(table: Table, record: tuple[Cell, ...], problems: list[Problem]) -> Row | None:
     wanted, there = len(table.header), len(record)
     if there != wanted:
-        place = record[min(wanted, there - 1)]
+        at = record[min(wanted, there - 1)]
         what = f"the row has {there} cells, but the header has {wanted}"
         hint = "; a cell with a comma in it has to stand in double quotes" if there > wanted else ""
-        problems.append(Problem(place.line, place.column, what + hint))
+        problems.append(Problem(at.line, at.column, what + hint))
         return None
     by_column = {name: record[position] for name, position in table.columns.items()}
     known = len(problems)
@@ -264,15 +264,15 @@ def _parse_row(table: Table, record: tuple[Cell, ...], problems: list[Problem]) 
         try:
             return parse(cell.text) if cell else default
         except BadRequest as error:
-            place = cell or record[0]
-            problems.append(Problem(place.line, place.column, f"{column}: {error}"))
+            at = cell or record[0]
+            problems.append(Problem(at.line, at.column, f"{column}: {error}"))
             return default
 
     script, model = value("File", str, ""), value("Model", str, "")
     if bool(script) == bool(model):
-        place = by_column.get("File") or by_column["Model"]
+        at = by_column.get("File") or by_column["Model"]
         what = "both a File and a Model; leave one empty" if script else "neither a File nor a Model to run"
-        problems.append(Problem(place.line, place.column, f"the row has {what}"))
+        problems.append(Problem(at.line, at.column, f"the row has {what}"))
     nothing: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     listeners, wrappers = value("Listeners", cells.parse_listeners, nothing)
     row = Row(

@@ -59,8 +59,8 @@ def _parse(path: Path) -> dict[Any, Any]:
         content = yaml.safe_load(user_file.read_text(path))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        place = {"line": mark.line + 1, "column": mark.column + 1} if mark else {}
-        raise BadRequest(f"not valid YAML: {getattr(error, 'problem', error)}", file=path, **place) from error
+        position = {"line": mark.line + 1, "column": mark.column + 1} if mark else {}
+        raise BadRequest(f"not valid YAML: {getattr(error, 'problem', error)}", file=path, **position) from error
     if not isinstance(content, dict):
         raise BadRequest("not a sweep: the file has no keys", file=path)
     return content

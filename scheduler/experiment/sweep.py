@@ -44,8 +44,8 @@ def rows(sweep: SweepFile) -> list[dict[str, str]]:
     workload = sweep.workload
     for together, collocation in itertools.product(sweep.together, sweep.collocations):
         for first in range(0, len(named), together):
-            for place, (name, params) in enumerate(named[first : first + together]):
-                device = sweep.devices[place % len(sweep.devices)] if sweep.devices else ""
+            for position, (name, params) in enumerate(named[first : first + together]):
+                device = sweep.devices[position % len(sweep.devices)] if sweep.devices else ""
                 made.append(_row(sweep, workload, name, device, collocation, params))
             workload += 1
     return made

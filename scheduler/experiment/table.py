@@ -87,10 +87,10 @@ class Table:
     def _missing(self, name: str, message: str) -> Problem:
         unknown = {cell.text: cell for cell in self.unknown}
         near = nearest(name, unknown)
-        place = unknown[near] if near else self.header[0]
+        cell = unknown[near] if near else self.header[0]
         hint = f" (rename {near!r}?)" if near else ""
         names = ", ".join(cell.text for cell in self.header)
-        return Problem(place.line, place.column, f"{message}; the header has {names}{hint}")
+        return Problem(cell.line, cell.column, f"{message}; the header has {names}{hint}")
 
     def text(self, index: int, column: str) -> str:
         """Return the text of a record's cell; empty if the column does not exist."""

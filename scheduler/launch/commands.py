@@ -29,7 +29,7 @@ from hypergauge.scheduler.launch.launch import Command
 
 __all__ = ["command_of", "command_problems", "environment_of", "make_environments"]
 
-_PLACES = ("python", "model", "data", "params", "name")
+_PLACEHOLDERS = ("python", "model", "data", "params", "name")
 # A project's command with one of these characters needs a shell. Without them the supervisor starts the run directly.
 _SHELL = frozenset("|&;<>$`(){}*?[]~#!=\\\n")
 
@@ -181,8 +181,8 @@ def _entry_problem(section: NamedEnvironment | None, row: Row, environment: RunE
         names = [name for word in template for _, name, _, _ in string.Formatter().parse(word) if name is not None]
     except ValueError as error:
         return f"{what} cannot be read: {error}"
-    if unknown := next((name for name in names if name not in _PLACES), None):
-        return f"{what} has a place {{{unknown}}}{did_you_mean(unknown, _PLACES)}"
+    if unknown := next((name for name in names if name not in _PLACEHOLDERS), None):
+        return f"{what} has an unknown placeholder {{{unknown}}}{did_you_mean(unknown, _PLACEHOLDERS)}"
     if not template:
         return f"{what} is empty"
     if environment.container is None:
@@ -227,10 +227,10 @@ def _no_script(file: ExperimentFile, row: Row) -> Iterator[tuple[str, str]]:
         except BadRequest as error:
             yield "Params" if "Params" in row.cells else "File", str(error)
         return
-    places = file.candidates(word)
-    if any(path.is_dir() for path in places):
+    candidates = file.candidates(word)
+    if any(path.is_dir() for path in candidates):
         yield "File", f"the script {word!r} is a folder, and has no file MLproject"
         return
-    where = " or beside the experiment file in ".join(str(path.parent) for path in places)
-    hints = (user_file.nearest_file(path.name, path.parent) for path in places)
+    where = " or beside the experiment file in ".join(str(path.parent) for path in candidates)
+    hints = (user_file.nearest_file(path.name, path.parent) for path in candidates)
     yield "File", f"the script {word!r} does not exist in {where}{next(filter(None, hints), '')}"

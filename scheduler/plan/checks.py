@@ -144,7 +144,7 @@ def _action_problems(row: Row, reactions: Reactions) -> Iterator[tuple[str, str]
 def _listener_problem(name: str, exporters: Mapping[str, str | None]) -> str | None:
     if name in exporters:
         reason = exporters[name]
-        return f"the listener {name!r} cannot work here: {reason}" if reason is not None else None
+        return f"the exporter {name!r} cannot work here: {reason}" if reason is not None else None
     if name in LISTENERS:
-        return f"the listener {name!r} is not installed here"
-    return f"there is no listener {name!r}{did_you_mean(name, [*listener_words(), *exporters])}"
+        return f"the exporter {name!r} is not installed here"
+    return f"there is no exporter {name!r}{did_you_mean(name, [*listener_words(), *exporters])}"

@@ -33,13 +33,13 @@ class ArtifactClient:
         return MlflowClient(tracking_uri=self.uri)
 
     def _log_artifact(self, found: Sequence[TrackedRun], mlflow_run_id: str, path: Path) -> None:
-        place = next((run.artifacts for run in found if run.mlflow_run_id == mlflow_run_id), "")
-        if not self._rest.takes_artifacts(place):
+        location = next((run.artifacts for run in found if run.mlflow_run_id == mlflow_run_id), "")
+        if not self._rest.takes_artifacts(location):
             with translated_errors("MLflow does not keep artifacts"):
                 self._client.log_artifact(mlflow_run_id, str(path))
             return
         try:
-            self._rest.put_artifact(place, path)
+            self._rest.put_artifact(location, path)
         except TrackingUnavailable as error:
             raise TrackingUnavailable(f"MLflow does not keep artifacts: {error}") from error
 

@@ -111,10 +111,11 @@ class MlflowRest:
 
     def put_artifact(self, artifact_uri: str, path: Path) -> None:
         """Upload a file to the artifacts at `artifact_uri`. Raises like `post`."""
-        place = quote(f"{urlsplit(artifact_uri).path.strip('/')}/{path.name}")
+        location = quote(f"{urlsplit(artifact_uri).path.strip('/')}/{path.name}")
         with path.open("rb") as file:
             headers = {"Content-Type": "application/octet-stream", "Content-Length": str(path.stat().st_size)}
-            request = urllib.request.Request(self._uri + _ARTIFACTS + place, data=file, headers=headers, method="PUT")  # noqa: S310
+            url = self._uri + _ARTIFACTS + location
+            request = urllib.request.Request(url, data=file, headers=headers, method="PUT")  # noqa: S310
             self._answer(request)
 
     def _request(self, method: str, endpoint: str, content: Mapping[str, Any]) -> dict[str, Any]:

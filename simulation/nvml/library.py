@@ -29,7 +29,7 @@ class SimulatedNvml(Devices, Partition, Metrics, Contexts, Events, Gpm):
     world
         The GPUs.
     dcgm
-        Whether every datacentre GPU supports GPM, like DCGM's profiling, and not only Hopper and later.
+        Whether every datacenter GPU supports GPM, like DCGM's profiling, and not only Hopper and later.
     """
 
     SIMULATED = True

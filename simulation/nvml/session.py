@@ -50,7 +50,7 @@ class ComputeInstance:
 
 
 class Session:
-    """Session from initialisation to shutdown, with its handles.
+    """Session from initialization to shutdown, with its handles.
 
     Handles are pointers as in pynvml. Their addresses are numbers of this session and refer to no memory.
     """

@@ -95,7 +95,7 @@ class GpuFacts:
     simulated
         Whether the GPUs are simulated.
     energy_method
-        Method of energy attribution, as labelled by the exporter; several are joined by ``+``.
+        Method of energy attribution, as labeled by the exporter; several are joined by ``+``.
     """
 
     gpus: int
@@ -105,7 +105,7 @@ class GpuFacts:
 
 @dataclass(frozen=True, slots=True)
 class DeviceEnergy:
-    """Energy of a run's boards during the run, idle and other runs included, in joules.
+    """Energy of a run's whole GPUs during the run, idle and other runs included, in joules.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class DeviceEnergy:
 
 
 def device_energy(connection: Connection, run_ids: Sequence[str]) -> list[DeviceEnergy]:
-    """Return the energy of runs' boards, in the scope that has most of their time."""
+    """Return the energy of runs' whole GPUs, in the scope that has most of their time."""
     with connection.cursor(row_factory=class_row(DeviceEnergy)) as cursor:
         return cursor.execute(
             """

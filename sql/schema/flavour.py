@@ -24,7 +24,7 @@ class Server:
     flavour: Flavour
     version: str
     timescaledb: str | None
-    licence: str | None
+    license: str | None
 
     def describe(self) -> str:
         """Return a one-line description."""
@@ -37,7 +37,7 @@ class Server:
                 "; the Apache build has no continuous aggregates and no columnstore, so it is used as plain PostgreSQL"
             )
         )
-        return f"PostgreSQL {self.version} with TimescaleDB {self.timescaledb} ({self.licence}{note})"
+        return f"PostgreSQL {self.version} with TimescaleDB {self.timescaledb} ({self.license}{note})"
 
 
 def inspect(connection: psycopg.Connection) -> Server:
@@ -54,11 +54,11 @@ def inspect(connection: psycopg.Connection) -> Server:
         """
     ).fetchone()
     assert row is not None
-    version, extension, licence = row
-    community = extension is not None and licence == "timescale"
+    version, extension, edition = row
+    community = extension is not None and edition == "timescale"
     return Server(
         flavour=Flavour.TIMESCALEDB if community else Flavour.POSTGRESQL,
         version=str(version).split()[0],
         timescaledb=extension,
-        licence=licence if extension is not None else None,
+        license=edition if extension is not None else None,
     )

@@ -33,7 +33,7 @@ def nowhere(home: Home, tmp_path: Path) -> Home:
         ),
         pytest.param(
             f"{HEADER}1,1,,{SCRIPT},,\n1,1,,{SCRIPT},proces,\n".encode(),
-            "there is no listener 'proces' (did you mean 'process'?)",
+            "there is no exporter 'proces' (did you mean 'process'?)",
             id="an unknown listener",
         ),
         pytest.param(f"{HEADER}1,1,7,{SCRIPT},,\n".encode(), ":2:5: Devices: ", id="a device that does not exist"),

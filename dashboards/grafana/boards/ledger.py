@@ -18,7 +18,7 @@ _RUNS = f"(select ledger_runs({_SPAN}, {texts('host')}, {texts('experiment')})):
 # The lanes as numbers; none for an empty choice.
 _LANES = f"(select array(select one::integer from unnest({texts('lane')}) one where one <> ''))"
 _EMPTY = "No run used a GPU in this time range."
-_GREY = "#9aa0a6"
+_GRAY = "#9aa0a6"
 
 
 def board() -> Json:
@@ -146,7 +146,7 @@ def _parts(title: str, measure: str, *, unit: str) -> Json:
             **({"axisSoftMax": 1} if measure == "sm" else {}),
             "stacking": {"mode": "normal", "group": "A"},
         },
-        overrides=[for_regexp('/title="idle"/', color=color(_GREY)), *by_label()],
+        overrides=[for_regexp('/title="idle"/', color=color(_GRAY)), *by_label()],
         description="An even part is that of the whole GPU's value, since nothing measured the run itself.",
         empty=_EMPTY,
         points=360,

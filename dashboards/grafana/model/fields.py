@@ -118,7 +118,7 @@ def values(texts: Mapping[str, tuple[str, str]]) -> list[Json]:
 
 
 def partition(*columns: str) -> Json:
-    """Return the transformation that makes a frame of each group of rows, labelled with the columns that group them."""
+    """Return the transformation that makes a frame of each group of rows, labeled with the columns that group them."""
     labels = {"fields": list(columns), "keepFields": False, "naming": {"asLabels": True}}
     return {"id": "partitionByValues", "options": labels}
 

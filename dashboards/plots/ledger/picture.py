@@ -34,8 +34,8 @@ _INK = "#010203"
 _SECONDS_OF_DAY = 86_400
 
 
-def draw_ledger(found: Ledger, ending: str, looks: Looks) -> bytes:
-    """Return a ledger as a file of one of the types `hypergauge.dashboards.plots.figure.ENDINGS`.
+def draw_ledger(found: Ledger, suffix: str, looks: Looks) -> bytes:
+    """Return a ledger as a file of one of the types `hypergauge.dashboards.plots.figure.SUFFIXES`.
 
     Raises
     ------
@@ -43,8 +43,8 @@ def draw_ledger(found: Ledger, ending: str, looks: Looks) -> bytes:
         There is no such style.
     """
     with applied(looks.style) as style:
-        drawn = saved(_figure(found, style, looks, linked=False), ending)
-    return _titled(found, drawn.decode()).encode() if ending == ".svg" else drawn
+        drawn = saved(_figure(found, style, looks, linked=False), suffix)
+    return _titled(found, drawn.decode()).encode() if suffix == ".svg" else drawn
 
 
 def inline_svg(found: Ledger) -> str:
@@ -116,16 +116,16 @@ def _figure(found: Ledger, style: Style, looks: Looks, *, linked: bool) -> Figur
     per_second = 0.82 * width / span
     block_number = 0
     for at, (lane, some) in enumerate(zip(found.lanes, layers, strict=True)):
-        place = _Row(axes, (count - 1 - at) * _PITCH, row, per_second, full)
-        _ground(place, lane, found)
+        lane_row = _Row(axes, (count - 1 - at) * _PITCH, row, per_second, full)
+        _ground(lane_row, lane, found)
         by_block = {id(layer.block): layer for layer in some if layer.block is not None}
         for layer in some:
             if layer.block is None:
-                _fill(place, layer, facecolor=IDLE, alpha=0.55, linewidth=0)
+                _fill(lane_row, layer, facecolor=IDLE, alpha=0.55, linewidth=0)
         for block in lane.blocks:
-            _block(place, found, block, by_block.get(id(block)), f"block-{block_number}", linked=linked)
+            _block(lane_row, found, block, by_block.get(id(block)), f"block-{block_number}", linked=linked)
             block_number += 1
-        _scale(place, found)
+        _scale(lane_row, found)
     _frame(axes, found, count)
     handles = legend_keys(found)
     legend = figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), title=title, alignment="left")
@@ -134,49 +134,49 @@ def _figure(found: Ledger, style: Style, looks: Looks, *, linked: bool) -> Figur
     return figure
 
 
-def _scale(place: _Row, found: Ledger) -> None:
+def _scale(lane_row: _Row, found: Ledger) -> None:
     """Mark the whole of a GPU or instance, or the highest power."""
-    top = 1.0 if found.measure == "sm" else place.full
-    y = place.base + top / place.full
-    place.axes.hlines(
+    top = 1.0 if found.measure == "sm" else lane_row.full
+    y = lane_row.base + top / lane_row.full
+    lane_row.axes.hlines(
         y, _at(found.start), _at(found.end), color=rcParams["text.color"], linewidth=0.5, alpha=0.35, linestyle=":"
     )
-    axes = place.axes.get_yaxis_transform()
-    for value, at in ((top, y), (0.0, place.base)):
-        place.axes.text(
+    axes = lane_row.axes.get_yaxis_transform()
+    for value, at in ((top, y), (0.0, lane_row.base)):
+        lane_row.axes.text(
             1.005, at, _value(found.measure, value), transform=axes, va="center", size=0.8 * small(), alpha=0.7
         )
 
 
-def _ground(place: _Row, lane: Lane, found: Ledger) -> None:
+def _ground(lane_row: _Row, lane: Lane, found: Ledger) -> None:
     """Draw the empty row, and the time without a run below it."""
     begin, end = _at(found.start), _at(found.end)
     ink = rcParams["text.color"]
-    place.axes.add_patch(Rectangle((begin, place.base), end - begin, 1, facecolor=ink, alpha=0.05, linewidth=0))
-    place.axes.hlines(place.base, begin, end, color=ink, linewidth=rcParams["axes.linewidth"], alpha=0.6)
+    lane_row.axes.add_patch(Rectangle((begin, lane_row.base), end - begin, 1, facecolor=ink, alpha=0.05, linewidth=0))
+    lane_row.axes.hlines(lane_row.base, begin, end, color=ink, linewidth=rcParams["axes.linewidth"], alpha=0.6)
     clock = found.start
     for block in (*sorted(lane.blocks, key=lambda one: one.start), None):
         until = block.start if block else found.end
         if until > clock:
             strip = Rectangle(
-                (_at(clock), place.base - _STRIP),
+                (_at(clock), lane_row.base - _STRIP),
                 _at(until) - _at(clock),
                 _STRIP,
                 facecolor=IDLE,
                 alpha=0.55,
                 linewidth=0,
             )
-            place.axes.add_patch(strip)
+            lane_row.axes.add_patch(strip)
         clock = max(clock, block.end) if block else clock
 
 
-def _block(place: _Row, found: Ledger, block: Block, layer: Layer | None, name: str, *, linked: bool) -> None:
+def _block(lane_row: _Row, found: Ledger, block: Block, layer: Layer | None, name: str, *, linked: bool) -> None:
     color = COLORS[block.placed.color % len(COLORS)]
     more: Any = {"url": f"#{anchor(block.placed.run_id)}"} if linked else {}
     begin, end = _at(block.start), _at(block.end)
     if layer is None:
         frame = Rectangle(
-            (begin, place.base),
+            (begin, lane_row.base),
             end - begin,
             1,
             facecolor=color,
@@ -186,14 +186,14 @@ def _block(place: _Row, found: Ledger, block: Block, layer: Layer | None, name: 
             gid=name,
             **more,
         )
-        place.axes.add_patch(frame)
+        lane_row.axes.add_patch(frame)
     else:
         look = {"alpha": 0.88} if block.own else {"alpha": 0.4, "linestyle": "--"}
-        _fill(place, layer, facecolor=color, edgecolor=color, linewidth=0.4, gid=name, **look, **more)  # fmt: skip
+        _fill(lane_row, layer, facecolor=color, edgecolor=color, linewidth=0.4, gid=name, **look, **more)  # fmt: skip
         if block.lost > 0:
             part = _after(layer, block.end - block.lost)
             _fill(
-                place,
+                lane_row,
                 part,
                 facecolor="none",
                 edgecolor="#ffffff",
@@ -204,31 +204,31 @@ def _block(place: _Row, found: Ledger, block: Block, layer: Layer | None, name: 
             )
         if (missing := float(layer.edges[-1])) < block.end - GAP * (found.end - found.start):
             rest = Rectangle(
-                (_at(missing), place.base), end - _at(missing), 1, facecolor=color, alpha=0.12, linewidth=0
+                (_at(missing), lane_row.base), end - _at(missing), 1, facecolor=color, alpha=0.12, linewidth=0
             )
-            place.axes.add_patch(rest)
-    _name(place, block, layer, color)
+            lane_row.axes.add_patch(rest)
+    _name(lane_row, block, layer, color)
     for mark in block.marks:
         if mark.kind == "phase" and block.start <= mark.at <= block.end:
-            place.axes.vlines(_at(mark.at), place.base + 1, place.base + 1 + _MARK, color=color, linewidth=1)
+            lane_row.axes.vlines(_at(mark.at), lane_row.base + 1, lane_row.base + 1 + _MARK, color=color, linewidth=1)
         elif block.start <= mark.at <= block.end:
-            place.axes.plot(
-                _at(mark.at), place.base + 1 + _MARK, "v", color=RULE, markersize=0.55 * small(), clip_on=False
+            lane_row.axes.plot(
+                _at(mark.at), lane_row.base + 1 + _MARK, "v", color=RULE, markersize=0.55 * small(), clip_on=False
             )
     if block.placed.early:
-        top = float(place.y(layer.high)[-1]) if layer is not None else place.base + 0.5
-        place.axes.plot(end, max(top, place.base + 0.15), "X", color=FAILED, markersize=0.8 * small(),
+        top = float(lane_row.y(layer.high)[-1]) if layer is not None else lane_row.base + 0.5
+        lane_row.axes.plot(end, max(top, lane_row.base + 0.15), "X", color=FAILED, markersize=0.8 * small(),
                         markeredgecolor="#ffffff", markeredgewidth=0.5, clip_on=False, zorder=5)  # fmt: skip
 
 
-def _fill(place: _Row, layer: Layer, **look: object) -> None:
+def _fill(lane_row: _Row, layer: Layer, **look: object) -> None:
     if not len(layer.low):
         return
     x = np.repeat(layer.edges, 2)[1:-1]
-    low, high = np.repeat(place.y(layer.low), 2), np.repeat(place.y(layer.high), 2)
+    low, high = np.repeat(lane_row.y(layer.low), 2), np.repeat(lane_row.y(layer.high), 2)
     moments = np.array([_at(one) for one in x])
     outline = np.column_stack([np.concatenate([moments, moments[::-1]]), np.concatenate([low, high[::-1]])])
-    place.axes.add_patch(Polygon(outline, closed=True, **look))
+    lane_row.axes.add_patch(Polygon(outline, closed=True, **look))
 
 
 def _after(layer: Layer, moment: float) -> Layer:
@@ -239,35 +239,35 @@ def _after(layer: Layer, moment: float) -> Layer:
     return Layer(layer.block, edges, layer.low[first:], layer.high[first:])
 
 
-def _name(place: _Row, block: Block, layer: Layer | None, color: str) -> None:
+def _name(lane_row: _Row, block: Block, layer: Layer | None, color: str) -> None:
     """Write the run's name in its block, or its label, if one fits."""
     begin, end = (layer.edges[0], layer.edges[-1]) if layer is not None else (block.start, block.end)
     end = min(end, block.end - block.lost)  # beside the hatches
-    wide = float(end - begin) * place.per_second
+    wide = float(end - begin) * lane_row.per_second
     label, _, rest = block.placed.title.partition(" ")
     for lines in ((block.placed.title,), (label, rest), (label,)):
         needed = (max(map(len, lines)) + 1) * _LETTER * em()
         if needed > wide or not all(lines):
             continue
-        half = needed / place.per_second / 2
+        half = needed / lane_row.per_second / 2
         spots = begin + half + np.array((0.5, 0.3, 0.7, 0.1, 0.9)) * (end - begin - 2 * half)
-        room = [_room(place, layer, spot - half, spot + half) for spot in spots]
-        fits = [at for at, (low, high) in enumerate(room) if (high - low) * place.inches >= 1.2 * len(lines) * em()]
+        room = [_room(lane_row, layer, spot - half, spot + half) for spot in spots]
+        fits = [at for at, (low, high) in enumerate(room) if (high - low) * lane_row.inches >= 1.2 * len(lines) * em()]
         if not fits:
             continue
         y = sum(room[fits[0]]) / 2
         ink = rcParams["text.color"] if layer is None or not block.own else contrast(color)
         where: Any = {"ha": "center", "va": "center", "linespacing": 1.1}
-        place.axes.text(_at(float(spots[fits[0]])), y, "\n".join(lines), color=ink, size=small(), **where)
+        lane_row.axes.text(_at(float(spots[fits[0]])), y, "\n".join(lines), color=ink, size=small(), **where)
         return
 
 
-def _room(place: _Row, layer: Layer | None, begin: float, end: float) -> tuple[float, float]:
+def _room(lane_row: _Row, layer: Layer | None, begin: float, end: float) -> tuple[float, float]:
     """Return the lower and upper end of a block over most of an interval."""
     if layer is None:
-        return place.base, place.base + 1
+        return lane_row.base, lane_row.base + 1
     under = (layer.edges[:-1] < end) & (layer.edges[1:] > begin)
-    low, high = place.y(layer.low)[under], place.y(layer.high)[under]
+    low, high = lane_row.y(layer.low)[under], lane_row.y(layer.high)[under]
     return float(np.percentile(low, 75)), float(np.percentile(high, 25))
 
 

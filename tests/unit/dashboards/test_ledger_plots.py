@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hypergauge.dashboards.palette import COLORS
-from hypergauge.dashboards.plots.figure import ENDINGS, Looks
+from hypergauge.dashboards.plots.figure import SUFFIXES, Looks
 from hypergauge.dashboards.plots.ledger.page import ledger_page
 from hypergauge.dashboards.plots.ledger.picture import draw_ledger
 from hypergauge.dashboards.plots.styles import STYLES
@@ -118,8 +118,8 @@ def test_a_gap_in_the_values_stays_empty() -> None:
 @pytest.mark.parametrize("style", STYLES)
 def test_it_is_drawn_in_each_style_and_form(style: str) -> None:
     found = ledger(block(1, 0, 1800), block(2, 900, 2000, None))
-    for ending in ENDINGS:
-        assert draw_ledger(found, ending, Looks(style)) == draw_ledger(found, ending, Looks(style))
+    for suffix in SUFFIXES:
+        assert draw_ledger(found, suffix, Looks(style)) == draw_ledger(found, suffix, Looks(style))
 
 
 def test_a_block_on_a_page_leads_to_its_run(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from hypergauge.dashboards.terminal.live import changes, curve, ending, live_table
+from hypergauge.dashboards.terminal.live import changes, curve, live_table, summary
 from hypergauge.insight.watch import Level, Watched, WatchedRun
 from hypergauge.sql.queries.live import Position
 from hypergauge.sql.runs.selection import RunInfo
@@ -103,7 +103,7 @@ def test_what_is_wrong_and_what_is_over_is_said() -> None:
     lines = drawn(live_table(ended, 80, 24), 80)
     assert lines[3:5] == [" 20/1/1           failed 1:15", " wide [b]net[/]   exit status 3"]
     assert not any("Ctrl-C" in line for line in lines)
-    assert ending(ended) == "2 runs: 1 failed, 1 finished."
+    assert summary(ended) == "2 runs: 1 failed, 1 finished."
 
 
 def test_a_line_is_written_for_each_change() -> None:

@@ -75,7 +75,7 @@ def test_a_gpu_has_the_price_of_the_longest_name_that_its_model_contains(tmp_pat
         ("price_per_kwh = nan", "price_per_kwh is nan, but must be a number of at least 0"),
         ("price_per_kwh = 1\ntime_zone = 'Europe/Kopenhagen'",
          "there is no time zone 'Europe/Kopenhagen' (did you mean 'Europe/Copenhagen'?)"),
-        ("price_per_kwh = 1\npue = 0.9", "pue is 0.9, but a data centre draws no less than its hardware: at least 1"),
+        ("price_per_kwh = 1\npue = 0.9", "pue is 0.9, but a data center draws no less than its hardware: at least 1"),
         ("price_per_kwh = 1\ncurrency = 1", "currency is 1, but must be a string"),
         ("[[times]]\nprice_per_kwh = 1",
          "[[times]] has price_per_kwh; write its value for all other times at the top, as price_per_kwh"),

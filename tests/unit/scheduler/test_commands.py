@@ -59,7 +59,7 @@ def test_a_named_environment_is_where_bench_toml_says(write: Write, tmp_path: Pa
         ("1,1,torch,,r50,,", "", "2:13: Model: a model needs an entry point: define entry_point in the section [environments.torch] of b"),
         ("1,1,torch,,r50,,", "[environments.torch]", "2:11: Model: a model needs an entry point: define entry_point in"),
         ("1,1,-,,r50,,", "", "2:8: Model: a model needs an entry point: define entry_point in the section [environments.NAME] of"),
-        ("1,1,torch,,r50,,", "[environments.torch]\nentry_point = '{python} {modle}'", "entry_point has a place {modle} (did you mean 'model'?)"),
+        ("1,1,torch,,r50,,", "[environments.torch]\nentry_point = '{python} {modle}'", "entry_point has an unknown placeholder {modle} (did you mean 'model'?)"),
         ("1,1,torch,,r50,,", "[environments.torch]\nentry_point = '{python} {'", "entry_point cannot be read: "),
         ("1,1,torch,,r50,,", "[environments.torch]\nentry_point = ''", "entry_point is empty"),
         ("1,1,torch,,r50,,", "[environments.torch]\nentry_point = '{python} trian.py'", "the script 'trian.py' does not exist in {work} (did you mean 'train.py'?)"),

@@ -206,7 +206,7 @@ def test_profilers_are_kept_apart_from_listeners(write: Write) -> None:
             "2:9: Environment: unknown kind of environment 'cnda' (did you mean 'c",
         ),
         (HEADER + "1,1,,,,,venv:,train.py,,\n", "2:9: Environment: environment 'venv:' has no value after the colon"),
-        (HEADER + "1,1,,,,,,train.py,top+,\n", "2:19: Listeners: 'top+' has an empty listener name"),
+        (HEADER + "1,1,,,,,,train.py,top+,\n", "2:19: Listeners: 'top+' has an empty exporter name"),
         (HEADER + "1,1,,,,,,train.py,,'a\n", "2:20: Params: the parameters cannot be split into words: no closing"),
         (HEADER + "1,1,,,,,,,,\n", "2:10: the row has neither a File nor a Model"),
         ("Experiment,Workload,File,Model\n1,1,a,b\n", "2:5: the row has both a File and a Model; leave one empty"),
@@ -314,10 +314,10 @@ def test_a_file_that_its_owner_has_closed(write: Write, mode: int, message: str)
         ("1,1,,,3,4g.20gb,,train.py,,\n1,1,,,{mig},4g.20gb,,train.py,,", "2:9: Collocation: 2 x 4g.20gb do not fit on GPU 3 (NVIDIA A100-SXM4-40GB); 4g.20gb + 3g.20gb, or 2 x 3g.20gb, or 4g.20gb + 2g.10gb would"),
         ("1,1,,,3,7g.40gb,,train.py,,\n1,1,,,3,1g.5gb,,train.py,,\n1,2,,,3,7g.40gb,,train.py,,", "2:9: Collocation: 7g.40gb + 1g.5gb do not fit on GPU 3"),
         ("1,1,,,,,venv:env,train.py,,", "2:9: Environment: there is no virtual environment in {work}/env or {files}/env"),
-        ("1,1,,,,,,train.py,tpo,", "2:19: Listeners: there is no listener 'tpo' (did you mean 'top'?)"),
-        ("1,1,,,,,,train.py,wether,", "2:19: Listeners: there is no listener 'wether' (did you mean 'weather'?)"),
-        ("1,1,,,,,,train.py,smi,", "2:19: Listeners: the listener 'nvml' cannot work here: Driver Not Loaded"),
-        ("1,1,,,,,,train.py,dcgmi,", "2:19: Listeners: the listener 'dcgm' is not installed here"),
+        ("1,1,,,,,,train.py,tpo,", "2:19: Listeners: there is no exporter 'tpo' (did you mean 'top'?)"),
+        ("1,1,,,,,,train.py,wether,", "2:19: Listeners: there is no exporter 'wether' (did you mean 'weather'?)"),
+        ("1,1,,,,,,train.py,smi,", "2:19: Listeners: the exporter 'nvml' cannot work here: Driver Not Loaded"),
+        ("1,1,,,,,,train.py,dcgmi,", "2:19: Listeners: the exporter 'dcgm' is not installed here"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_here(write: Write, row: str, message: str) -> None:

@@ -201,7 +201,7 @@ def test_an_experiment_file_reads_what_a_sweep_has_written(values: list[Any], na
             BASE + "devices = [0.5]\n[grid]\nx = [1]\n",
             "experiment.devices: must be a text in quotes or a list of texts, not 0.5",
         ),
-        (BASE + 'listeners = "host++"\n[grid]\nx = [1]\n', "experiment.listeners: 'host++' has an empty listener name"),
+        (BASE + 'listeners = "host++"\n[grid]\nx = [1]\n', "experiment.listeners: 'host++' has an empty exporter name"),
         (
             BASE + "together = 0\n[grid]\nx = [1]\n",
             "experiment.together: must be the number of rows that share a workload, 1 to 1000, not 0",
