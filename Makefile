@@ -13,21 +13,21 @@ demo: .venv/installed
 QUICK := not slow and (not timescale or flavours)
 # Most tests wait, so they run in parallel. Tests that are marked `quiet` follow alone.
 PYTEST := $(BIN)/pytest
-BESIDE := $(PYTEST) --numprocesses 4
+PARALLEL := $(PYTEST) --numprocesses 4
 
 test: .venv/installed-dev
 ifdef PYTEST_ARGS
 	$(PYTEST) $(PYTEST_ARGS)
 else
-	$(BESIDE) --dist worksteal -m '$(QUICK)' tests/unit tests/integration
-	$(BESIDE) --dist loadfile -m '$(QUICK) and not quiet' tests/e2e
+	$(PARALLEL) --dist worksteal -m '$(QUICK)' tests/unit tests/integration
+	$(PARALLEL) --dist loadfile -m '$(QUICK) and not quiet' tests/e2e
 	$(PYTEST) -m '$(QUICK) and quiet' tests/e2e
 endif
 
 # All other tests: the second flavour, volume, faults, third-party software.
 test-all: .venv/installed-dev
-	$(BESIDE) --dist worksteal -m 'not ($(QUICK))' tests/unit tests/integration
-	$(BESIDE) --dist loadfile -m 'not ($(QUICK)) and not quiet' tests/e2e
+	$(PARALLEL) --dist worksteal -m 'not ($(QUICK))' tests/unit tests/integration
+	$(PARALLEL) --dist loadfile -m 'not ($(QUICK)) and not quiet' tests/e2e
 	$(PYTEST) -m 'not ($(QUICK)) and quiet' tests/e2e
 
 lint: .venv/installed-dev

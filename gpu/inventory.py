@@ -28,7 +28,7 @@ class MigInstance:
 class Gpu:
     """A GPU as NVML lists it; `index` is its rank in the order of the PCI bus.
 
-    `mig_enabled` says whether MIG mode is on, whether or not there are instances.
+    `mig_enabled` is whether MIG mode is on, whether or not there are instances.
     """
 
     index: int

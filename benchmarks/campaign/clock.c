@@ -1,4 +1,4 @@
-// A library that gives programs a clock which is set while they run: by as many seconds as the file CLOCK_FILE says, 8 bytes.
+// Library that shifts the clock of running programs by the seconds in the file CLOCK_FILE, 8 bytes.
 // What counts time does so as always: libfaketime (0.9.10) has Python wait for ever, or not at all.
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 """Self-logging run: ``witness.py LOG SECONDS PLAN…``, with the standard library alone.
 
-The plan says how each attempt ends: an exit status, the negative number of a signal, or ``wait`` for no end of its own.
+The plan has the end of each attempt: an exit status, the negative number of a signal, or ``wait`` for no end of its own.
 Times are of CLOCK_BOOTTIME, which cannot be set. A written line survives a kill, so the log needs no fsync.
 """
 

@@ -44,7 +44,7 @@ _STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2
 
 
 def measure(minutes: float = 20.0, server: Kind | None = None) -> dict[str, float | str]:
-    """Return CPU shares and slow-down; ``resolved`` says whether it is known to 1 % within that many minutes."""
+    """Return CPU shares and slow-down; ``resolved`` is whether it is known to 1 % within that many minutes."""
     with own_database("overhead", server) as database, tempfile.TemporaryDirectory(prefix="bench-") as folder:
         with database.session() as connection:
             flavour = inspect(connection).flavour.value

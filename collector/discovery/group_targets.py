@@ -1,6 +1,6 @@
 """Targets of groups in a document: a targets file, a file that it names, or the answer of a service.
 
-Only collectors with a targets file import this module, and late, as `hypergauge.core.config.model` says.
+Only collectors with a targets file import this module, and late: see `hypergauge.core.config.model`.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Body:
 class Fetcher:
     """HTTP client for responses; for one event loop.
 
-    Requests ask for uncompressed responses. At one scrape a second, compression costs the exporters more than the bytes
+    Requests accept uncompressed responses only. At one scrape a second, compression costs the exporters more than the bytes
     cost the network. It also rules out small responses that expand to large ones.
 
     Parameters

@@ -41,7 +41,7 @@ class Resolver(AbstractResolver):
     """
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, "names")
+        self._threads = ThreadPoolExecutor(_THREADS, "resolver")
         self._lookups: dict[tuple[str, int, _Family], _Lookup] = {}
         self._known: dict[tuple[str, int, _Family], list[ResolveResult]] = {}
 

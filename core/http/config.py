@@ -100,5 +100,5 @@ def _require_readable(path: Path) -> None:
 
 
 def _no_password() -> str:
-    """Return an empty password; without it, OpenSSL asks on the terminal."""
+    """Return an empty password; without it, OpenSSL prompts on the terminal."""
     return ""

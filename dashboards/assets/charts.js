@@ -1,10 +1,10 @@
-// Charts that people zoom into: each <figure class="chart"> holds its data as JSON and is drawn by uPlot.
+// Charts with zoom: each <figure class="chart"> holds its data as JSON and is drawn by uPlot.
 "use strict";
 
 // How far from a curve's own points, in usual distances between them, it still has a value.
 const REACH = 3.5;
 const HEIGHT = 230;
-// Nobody tells more overlapping ranges apart.
+// More overlapping ranges cannot be distinguished.
 const MOST_BANDS = 8;
 // Pixels from the pointer to a curve that it points at. Width of a curve, and of its parts while other runs used its GPU.
 const NEAR = 24, WIDTH = 1.8, THIN = 0.7;

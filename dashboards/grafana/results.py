@@ -12,7 +12,7 @@ from hypergauge.dashboards.palette import COLORS
 
 __all__ = ["CHANGE", "FAILED", "change", "colored", "colored_by", "run_results", "verdict"]
 
-# Options of a column of changes as text: blue is better and orange worse, which color-blind people tell apart; gray may be noise.
+# Options of a column of changes as text: blue is better and orange worse, which color-blind users can distinguish; gray may be noise.
 _MORE_IS_WORSE = {"-.*": "blue", r"\+.*": "orange", "≈.*": "#8e8e8e"}
 _MORE_IS_BETTER = {"-.*": "orange", r"\+.*": "blue", "≈.*": "#8e8e8e"}
 CHANGE = "Interval of 95 % over repetitions, if there are several. ≈: the change may be noise."

@@ -21,7 +21,7 @@ from hypergauge.sql.server.reader import Reader
 
 __all__ = ["HOW_TO_GET_ONE", "GrafanaServer", "admin_password"]
 
-HOW_TO_GET_ONE = "it is not installed: install the package grafana as grafana.com/docs says, or unpack its archive and set GRAFANA_HOME to it"
+HOW_TO_GET_ONE = "it is not installed: install the package grafana by grafana.com/docs, or unpack its archive and set GRAFANA_HOME to it"
 _PROVISIONING = Path(__file__).parents[1] / "provisioning"
 # The packages' folder; an archive may be anywhere, so the program on the path leads to it.
 _INSTALLED = "usr/share/grafana"

@@ -26,7 +26,7 @@ SHARED, _THIN = "thin: GPU shared", 0.4
 _MOST_ABOVE_EACH_OTHER, _MOST_IN_A_COLUMN = 2, 12
 # Panels of a parameter are smaller: at most this many side by side, and this share of a panel's height.
 _MOST_FACETS, _SMALL = 4, 0.85
-# More overlapping bands cannot be told apart.
+# More overlapping bands cannot be distinguished.
 _MOST_BANDS = 8
 # Width of the median, in lines, and opacity of its band.
 _STRONG, _BAND = 1.6, 0.15

@@ -20,7 +20,7 @@ __all__ = ["draw_heatmap"]
 
 # In ems: height and width of a cell, which holds two short lines, and width of most letters.
 _HIGH, _WIDE, _LETTER = 3.2, 7.5, 0.54
-# In ems: height of the scale with its labels. Its colors, more than an eye tells apart.
+# In ems: height of the scale with its labels. Its colors, more than an eye distinguishes.
 _SCALE, _STEPS = 5.0, 96
 _HATCH, _GRAY = "/////", "#9a9fa6"
 

@@ -46,7 +46,7 @@ def _best(entries: Sequence[Entry]) -> Iterator[Result]:
         yield from _extremes(finished, ENERGY_KEY, "Least GPU energy", "most")
     software = sorted({key for one in finished for key in one.software}, key=lambda key: (relevance(key), key))
     for key in software[:_MOST_METRICS]:
-        # A loss of one program says nothing about that of another.
+        # Losses of different programs are not comparable.
         programs = {one.name for one in finished if one.software.get(key) is not None}
         if len(programs) == 1 and (direction := better(key)) is not None:
             words = ("Lowest", "highest") if direction < 0 else ("Highest", "lowest")

@@ -1,4 +1,4 @@
-"""Tables of a report: what all lines have in common is said once."""
+"""Tables of a report. Values common to all lines are shown once."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class RunUsage:
     cpu_seconds
         User and system time of the run's processes, ended ones included.
     read_bytes, written_bytes
-        Bytes read from and written to storage, as far as readable; `storage_known` says whether that is all of it now.
+        Bytes read from and written to storage, as far as readable; `storage_known` is whether that is all of it now.
     resident_bytes, proportional_bytes
         Sums over living processes; ``None`` where the size of one is not readable. The proportional size is each process's
         last read one, plus the change of its resident size since.

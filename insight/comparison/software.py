@@ -28,5 +28,5 @@ def relevance(name: str) -> tuple[bool, int]:
 
 
 def better(name: str) -> int | None:
-    """Return 1 if more of a metric is better, -1 if less is, ``None`` if its name does not tell."""
+    """Return 1 if more of a metric is better, -1 if less is, ``None`` if its name does not show it."""
     return next((sign for words, sign in _KINDS if words.search(name)), None)

@@ -58,7 +58,7 @@ def _cost(member: Member) -> Cost | None:
 def sentence(found: Interference, names: Mapping[str, str]) -> str | None:
     """Return what sharing GPUs saved and cost runs, whose `names` are by label; ``None`` if unknown.
 
-    Of several sets the sentence names the one that saved most, and tells of how many it is the best.
+    The sentence names the set that saved most, and the number of sets.
     """
     known = [
         (one.makespan.ratio.value, one)

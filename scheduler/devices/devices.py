@@ -28,7 +28,7 @@ from hypergauge.scheduler.devices.instances import (
     choose,
     needs_root,
     pick,
-    refuse_foreign,
+    refuse_other_processes,
     refuse_mig_mode,
     remove_instance,
 )
@@ -125,7 +125,7 @@ class Devices:
                 for gpu in dict.fromkeys(gpu.uuid for job in shared.values() for gpu in job.devices or ()):
                     layout = self.control.layout(gpu)
                     refuse_mig_mode(layout)
-                    refuse_foreign(layout, ours)
+                    refuse_other_processes(layout, ours)
                 for choice in choices:
                     assigned |= self._make_instances(session, choice, locks)
                 if shared:

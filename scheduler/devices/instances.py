@@ -20,7 +20,7 @@ __all__ = [
     "needs_root",
     "pick",
     "refusal",
-    "refuse_foreign",
+    "refuse_other_processes",
     "refuse_mig_mode",
     "remove_instance",
     "shown",
@@ -70,7 +70,7 @@ def choose(layout: Layout, wanted: Mapping[str, str], ours: Collection[int], usa
         raise GpuUnavailable(
             f"{_gpu(layout)} is not in MIG mode; to enable it: sudo nvidia-smi -i {layout.index} -mig 1"
         )
-    refuse_foreign(layout, ours)
+    refuse_other_processes(layout, ours)
     there = _free(layout, wanted, usable)
     missing = {run_id: profile for run_id, profile in wanted.items() if run_id not in there}
     if not missing:
@@ -124,7 +124,7 @@ def refusal(
     return f"{mix(wanted)} {'does' if len(wanted) == 1 else 'do'} not fit on {gpu}{beside}; {would}"
 
 
-def refuse_foreign(layout: Layout, ours: Collection[int]) -> None:
+def refuse_other_processes(layout: Layout, ours: Collection[int]) -> None:
     """Refuse a GPU with a process that belongs to no run.
 
     Raises
@@ -132,8 +132,8 @@ def refuse_foreign(layout: Layout, ours: Collection[int]) -> None:
     GpuUnavailable
         The GPU has such a process; the message names it.
     """
-    if foreign := sorted(layout.pids - set(ours)):
-        who = ", ".join(map(_process, foreign))
+    if others := sorted(layout.pids - set(ours)):
+        who = ", ".join(map(_process, others))
         raise GpuUnavailable(f"{_gpu(layout)} is in use by {who}, which is not a run of this scheduler")
 
 

@@ -25,7 +25,7 @@ __all__ = [
 
 STATUSES = ("running", "finished", "failed", "stopped", "timeout")
 # Statuses of MLflow runs, which radT writes back.
-_FOREIGN_STATUSES = {"killed": "stopped", "scheduled": "running"}
+_MLFLOW_STATUSES = {"killed": "stopped", "scheduled": "running"}
 
 LISTENERS = ("host", "process", "nvml", "dcgm", "rapl", "amd", "jetson", "apple")
 WRAPPERS = ("nsys", "ncu", "perf", "torch")
@@ -144,7 +144,7 @@ def parse_status(text: str) -> str:
     An empty status marks a run to do.
     """
     word = text.split(maxsplit=1)[0].lower() if text else ""
-    word = _FOREIGN_STATUSES.get(word, word)
+    word = _MLFLOW_STATUSES.get(word, word)
     if word and word not in STATUSES:
         raise BadRequest(f"unknown status {word!r}{did_you_mean(word, STATUSES)}")
     return word

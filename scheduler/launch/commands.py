@@ -66,7 +66,7 @@ def command_of(file: ExperimentFile, row: Row) -> Command:
         assert project is not None
         directory = project.resolve()
         words, shown = _project_words(project, row.params), _project_words(project, public)
-        if environment.container is None:  # its command says `python`
+        if environment.container is None:  # its command begins with `python`
             variables.setdefault("PATH", in_front_of_path(Path(python).parent))
     return Command(
         tuple(words),

@@ -10,7 +10,7 @@ from hypergauge.gpu import Gpu, Inventory
 from hypergauge.gpu.models import model_of
 from hypergauge.scheduler.devices import mps
 from hypergauge.scheduler.devices.devices import Devices
-from hypergauge.scheduler.devices.instances import Choice, choose, refusal, refuse_foreign
+from hypergauge.scheduler.devices.instances import Choice, choose, refusal, refuse_other_processes
 from hypergauge.scheduler.devices.layout import place
 from hypergauge.scheduler.experiment.cells import Collocation
 from hypergauge.scheduler.experiment.csv_text import Problem
@@ -119,7 +119,7 @@ def partitions(
                     choice = choose(layout, wanted, ours, usable)
                     found.append(Partition(workload.experiment, workload.workload, choice))
                 else:
-                    refuse_foreign(layout, ours)
+                    refuse_other_processes(layout, ours)
             except GpuUnavailable as error:
                 cell = concerned[0].cells["Collocation"]
                 problems.append(Problem(cell.line, cell.column, f"Collocation: {error}"))

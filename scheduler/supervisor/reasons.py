@@ -67,7 +67,7 @@ def failure(command: CommandExit) -> str | None:
     """Return the reason why a command did not finish; ``None`` if it finished.
 
     An increase of the kernel's counter distinguishes out-of-memory kills from other kills. A shell reports a killed
-    child as 128 plus the signal's number. If the kernel killed only a part of the run, the end of the reason says so.
+    child as 128 plus the signal's number. If the kernel killed only a part of the run, the end of the reason states it.
     """
     if command.returncode == 0:
         return None

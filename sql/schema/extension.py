@@ -22,7 +22,7 @@ def create(connection: psycopg.Connection) -> None:
             if inspect(connection).flavour is not Flavour.TIMESCALEDB:
                 raise psycopg.Rollback  # the Apache build lacks the needed features
     except (psycopg.ProgrammingError, psycopg.InternalError, psycopg.NotSupportedError):
-        return  # `advice` tells the user the remedy
+        return  # `advice` names the remedy
 
 
 def advice(connection: psycopg.Connection) -> str | None:

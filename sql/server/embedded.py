@@ -112,7 +112,7 @@ class EmbeddedServer:
         return self.dsn
 
     def release(self) -> None:
-        """Release the server; the last holder stops it."""
+        """Release the server; the last user stops it."""
         self._shared.leave(self._stop)
 
     @contextlib.contextmanager

@@ -58,7 +58,7 @@ def upgrade(server: EmbeddedServer, notify: Callable[[str], None] = lambda _: No
         if old is None:
             raise DatabaseUnavailable(f"there is no embedded database in {server.folder}")
         if old == server.programs.major:
-            _stop(server.programs, server.data)  # still running after its holders were killed
+            _stop(server.programs, server.data)  # still running after the processes that used it were killed
             return None
         if old > server.programs.major:
             raise DatabaseUnavailable(f"the data were made by PostgreSQL {old}: use the release that made them")

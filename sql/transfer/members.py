@@ -52,4 +52,4 @@ def copy_in(connection: Connection, archive: zipfile.ZipFile, table: Table, targ
         for block in blocks(archive, table.member):
             copy.write(block)
     if cursor.rowcount != table.rows:
-        raise StatementFailed(f"{table.member} has {cursor.rowcount} rows, its manifest says {table.rows}")
+        raise StatementFailed(f"{table.member} has {cursor.rowcount} rows, its manifest has {table.rows}")

@@ -59,7 +59,7 @@ def unpacked(part: bytes, count: int) -> Columns:
     except (ValueError, OSError) as error:
         raise ValueError(f"cannot be read: {error}") from error
     if rows != count:
-        raise ValueError(f"has {rows} samples, its manifest says {count}")
+        raise ValueError(f"has {rows} samples, its manifest has {count}")
     if rows > _MOST:
         raise ValueError(f"has {rows} samples, and a part has {_MOST} at most")
     for name, kind in _TYPES.items():

@@ -89,9 +89,9 @@ def _clear(connection: Connection) -> None:
                 f"the database is not empty ({table} has rows), and a restore goes into an empty one: set BENCH_HOME to a new "
                 "folder, or BENCH_DSN to a new database (`create database …`)"
             )
-    if foreign := _dependents(connection):
+    if dependents := _dependents(connection):
         raise BadRequest(
-            f"objects outside hypergauge depend on the schema `bench`, drop them first: {', '.join(foreign)}"
+            f"objects outside hypergauge depend on the schema `bench`, drop them first: {', '.join(dependents)}"
         )
     for schema in (OWN, *OURS):
         connection.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(schema)))

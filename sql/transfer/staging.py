@@ -133,7 +133,7 @@ def notes(connection: Connection) -> list[str]:
         from bench_staging.metrics s join metrics m using (metric, match)
         where m.origin = '' and (m.quantity, m.unit, m.scale, m.kind, m.combine) <> (s.quantity, s.unit, s.scale, s.kind, s.combine)
         union
-        select format('%s is not in the catalog here: it is read as the capsule says, and so in its runs alone', s.metric)
+        select format('%s is not in the catalog here: it is read as in the capsule, and so in its runs alone', s.metric)
         from bench_staging.metrics s left join metrics m on (m.metric, m.match, m.origin) = (s.metric, s.match, '')
         where m.metric_id is null
         order by 1

@@ -57,6 +57,6 @@ def exit_of(run: JobRun, state: JobState, failure: str | None) -> RunExit | None
         where = f" on {state.host}" if state.host else ""
         why = f" ({state.reason})" if state.reason else ""
         return RunExit(
-            "failed", failure or f"its job ended{where} before the run began{why}; the job's output says more"
+            "failed", failure or f"its job ended{where} before the run began{why}; the job's output has more"
         )
     return found or RunExit("failed", "its job ended, and the run with it")

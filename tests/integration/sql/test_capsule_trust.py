@@ -97,7 +97,7 @@ def test_how_an_unknown_metric_is_read_is_said_for_the_capsules_series_alone(
     capsule.export(world.connection, select_runs(world.connection, ["20"]), exported)
     there = empty(OTHER[flavour]).open()
     notes = import_capsule(there, exported).notes
-    said = [note for note in notes if note.endswith("is not in the catalog here: it is read as the capsule says, and so in its runs alone")]  # fmt: skip
+    said = [note for note in notes if note.endswith("is not in the catalog here: it is read as in the capsule, and so in its runs alone")]  # fmt: skip
     assert [note.partition(" ")[0] for note in said] == ["node_load1", "queue_length"]
     with there.session() as connection:
         theirs = "select metric, unit, max(value) from run_samples group by 1, 2 order by 1"
@@ -262,7 +262,7 @@ def test_a_small_file_takes_no_large_memory(file: Path, flavour: Flavour, empty:
     wide = parquet({**columns, "value": pa.array(["x" * 1000]).take(pa.array(zeros))}, 1)
     assert max(len(many), len(wide)) < 1 << 20
     cases = [
-        (many, 600, "has 20000000 samples, its manifest says 600"),
+        (many, 600, "has 20000000 samples, its manifest has 600"),
         (many, 20 * rows, "has 20000000 samples, and a part has 1000000 at most"),
         (wide, rows, "has no samples in it: value is string"),
     ]

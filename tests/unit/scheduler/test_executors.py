@@ -102,7 +102,7 @@ def test_rows_that_want_an_instance_are_dealt_one_wherever_it_is(tmp_path: Path)
         ({}, JobState("ended"), RunExit("failed", "its job ended, and the run with it")),
         ({"stop_reason": asked_by("ann")}, JobState("ended"), RunExit("stopped", asked_by("ann"))),
         ({"status": "pending"}, JobState("ended", host="n1"),
-         RunExit("failed", "its job ended on n1 before the run began; the job's output says more")),
+         RunExit("failed", "its job ended on n1 before the run began; the job's output has more")),
         ({"status": "pending", "stop_reason": "x"}, JobState("ended"), RunExit("stopped", "it was stopped before it began")),
     ],
 )  # fmt: skip

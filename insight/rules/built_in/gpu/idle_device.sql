@@ -15,7 +15,7 @@
 -- help = "interval of the means"
 
 with points as (
-    -- On a shared GPU, the driver's accounting of processes tells the run's work from that of others.
+    -- On a shared GPU, the driver's accounting of processes distinguishes the run's work from that of others.
     select device, started_at, min(value) as value
     from rule_points(%(run)s, '{gpu_utilization,gpu_sm_utilization}', %(start)s, %(stop)s, %(point)s, true)
     group by device, started_at

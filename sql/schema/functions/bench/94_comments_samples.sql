@@ -64,7 +64,7 @@ comment on column series.place_id is 'resource that it belongs to';
 comment on column series.host is 'host';
 comment on column series.device is 'device, such as a GPU''s UUID or a disk; null for none';
 comment on column series.labels is 'labels as scraped and relabeled';
-comment on column series.counts is 'whether it is a counter, as its source says';
+comment on column series.counts is 'whether it is a counter, by its source';
 
 comment on table metrics is 'Catalog of known metrics and their canonical quantities and units.';
 comment on column metrics.metric_id is 'id';

@@ -60,7 +60,7 @@ create or replace function bench_internal.energy_text(p_joules float8) returns t
     select case when p_joules < 10000 then round(p_joules) || ' J' else round(p_joules::numeric / 1000, 1) || ' kJ' end
 $$;
 
--- Return 1 where more of a software metric is better, -1 where less is, null where its name does not tell.
+-- Return 1 where more of a software metric is better, -1 where less is, null where its name does not show it.
 create or replace function bench_internal.better_direction(p_key text) returns integer language sql immutable as $$
     select case when p_key ~* 'loss|(^|[^a-z])(error|rmse|mse|mae|perplexity|ppl)($|[^a-z])' then -1
                 when p_key ~* '(^|[^a-z])(acc(uracy)?|f1|auc|bleu|score|r2|precision|recall)($|[^a-z])' then 1 end
@@ -86,7 +86,7 @@ $$;
 -- `p_baseline`; over all attempts and without changes where none has finished.
 --
 -- `n` counts the finished attempts, `failed` those that ended early. Energy is that above idle, or that of whole GPUs with idle, which
--- are not comparable: `energy_of` tells which. `shared` tells that GPU values may be those of other runs too. `last` is the last
+-- are not comparable: `energy_of` names them. `shared` marks that GPU values may be those of other runs too. `last` is the last
 -- value of the software metric `p_key`.
 create or replace function bench_dashboard.run_results(p_runs text[], p_baseline text default null, p_key text default null)
 returns table (nth bigint, run_id text, title text, color text, stroke text, status text, started_at timestamptz,

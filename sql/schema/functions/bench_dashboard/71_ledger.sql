@@ -170,7 +170,7 @@ returns setof text language sql stable as $$
 $$;
 
 -- Return the runs' own parts of lanes for a stacked chart, with the idle power of whole GPUs below them where `measure` is
--- `power`. Values that are not a run's own have a title that says so.
+-- `power`. The title marks values that are not a run's own.
 create or replace function bench_dashboard.ledger_chart(
     p_runs text[], measure text, start timestamptz, stop timestamptz, step_ms double precision, p_places integer[]
 ) returns table ("time" timestamptz, title text, color text, stroke text, value double precision) language sql stable as $$
