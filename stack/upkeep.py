@@ -37,7 +37,9 @@ def restarting(stack: Stack, ensure: Callable[[], None], notify: Callable[[str],
         before = dead.copy()
         dead[:] = stack.died()  # checked again, now that no other command starts or stops services
         if dead and dead != before:
-            notify(f"[yellow]![/] {', '.join(dead)} ended unexpectedly and is restarted; BENCH_HOME/log may have the reason")
+            notify(
+                f"[yellow]![/] {', '.join(dead)} ended unexpectedly and is restarted; BENCH_HOME/log may have the reason"
+            )
         if dead:
             ensure()
 

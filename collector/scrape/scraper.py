@@ -81,10 +81,10 @@ class Scraper:
         if self._stopping.is_set():
             return
         self._take_database_ids(targets)
-        for target_id, following in list(self._scraped.items()):
-            if targets.get(target_id) != following.scraped.target:
-                following.requesting.cancel()
-                self._forgetting.add(forgetting := asyncio.create_task(forget(following)))
+        for target_id, tasks in list(self._scraped.items()):
+            if targets.get(target_id) != tasks.scraped.target:
+                tasks.requesting.cancel()
+                self._forgetting.add(forgetting := asyncio.create_task(forget(tasks)))
                 forgetting.add_done_callback(self._forgetting.discard)
                 del self._scraped[target_id]
         new = [(target_id, target) for target_id, target in targets.items() if target_id not in self._scraped]
@@ -107,20 +107,20 @@ class Scraper:
         ids = {target.key: target_id for target_id, target in targets.items()}
         for number in [number for number in self._scraped if number < 0 and number not in targets]:
             if (target_id := ids.get(self._scraped[number].scraped.target.key)) is not None:
-                following = self._scraped[target_id] = self._scraped.pop(number)
-                following.scraped.target_id = target_id
+                tasks = self._scraped[target_id] = self._scraped.pop(number)
+                tasks.scraped.target_id = target_id
 
     def states(self) -> dict[int, TargetState]:
         """Return the state of each target, by id."""
         self._count()
-        return {target_id: following.scraped.state for target_id, following in self._scraped.items()}
+        return {target_id: tasks.scraped.state for target_id, tasks in self._scraped.items()}
 
     async def stop(self) -> None:
         """Scrape all targets a last time, for the last samples of runs, and end; safe to call twice."""
         self._stopping.set()
         for waking in list(self._waking):
             _wake(waking)
-        if requesting := [following.requesting for following in self._scraped.values()]:
+        if requesting := [tasks.requesting for tasks in self._scraped.values()]:
             _, late = await asyncio.wait(requesting, timeout=2 * _LAST_SECONDS)
             for task in late:
                 task.cancel()
@@ -150,9 +150,9 @@ class Scraper:
             if interval < 1 or size > _SMALL or not self._fetcher.has_room:
                 await unparsed.join()
             await unparsed.slots.acquire()  # for the next response
-            following = slot_after(slot, (uptime() + lead - shift) / interval)
-            self._metrics.missed.inc(max(following - slot - 1, 0))
-            slot = following
+            next_slot = slot_after(slot, (uptime() + lead - shift) / interval)
+            self._metrics.missed.inc(max(next_slot - slot - 1, 0))
+            slot = next_slot
 
     async def _stop_or(self, scheduled: float) -> None:
         """Wait until `scheduled` by `uptime`, or for the stop; without the task that `asyncio.wait_for` creates."""
@@ -246,7 +246,7 @@ class Scraper:
             await asyncio.shield(unspooled.popleft())
 
     def _count(self) -> None:
-        scraped = [following.scraped for following in self._scraped.values()]
+        scraped = [tasks.scraped for tasks in self._scraped.values()]
         self._metrics.targets.labels("up").set(sum(one.up is True for one in scraped))
         self._metrics.targets.labels("down").set(sum(one.up is False for one in scraped))
         self._metrics.sample_rate.set(sum(one.per_second for one in scraped))

@@ -51,7 +51,11 @@ class SlurmExecutor:
         first: tuple[str, ...] | None = None
         for row in rows:
             if uuid := next((word for word in row.devices if not word.isdecimal()), None):
-                yield row, "Devices", f"{uuid} is one GPU of one host; on Slurm write 0, 1 …, which group the rows that share"
+                yield (
+                    row,
+                    "Devices",
+                    f"{uuid} is one GPU of one host; on Slurm write 0, 1 …, which group the rows that share",
+                )
             try:
                 options = self._of(row)
             except BadRequest as error:
