@@ -118,7 +118,7 @@ class ExporterUnavailable(BenchError):
 
 
 class GpuUnavailable(BenchError):
-    """A GPU, or a part of it, cannot be had as it was asked for."""
+    """A GPU, or a part of it, is not available as requested."""
 
 
 class GrafanaUnavailable(BenchError):

@@ -26,7 +26,7 @@ from benchmarks.database.ingest import WholePath
 from benchmarks.database.query import settle
 from benchmarks.measurement.parse import SERIES
 from benchmarks.support import week
-from benchmarks.support.servers import Kind, replicated
+from benchmarks.support.servers import Kind, streaming_replica
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BenchError
 from hypergauge.sql.ingest import samples
@@ -112,7 +112,7 @@ def _pair(folder: Path, kind: Kind) -> Iterator[tuple[EmbeddedServer, EmbeddedSe
     primary = kind.make(folder / "primary")
     primary.acquire()
     try:
-        with replicated(primary, folder / "replica") as copy:
+        with streaming_replica(primary, folder / "replica") as copy:
             yield primary, copy
     finally:
         primary.release()

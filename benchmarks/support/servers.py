@@ -26,7 +26,7 @@ from hypergauge.core.errors import BadRequest, DatabaseUnavailable
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.embedded import CONFIGURATION, EmbeddedServer
 
-__all__ = ["Kind", "exporter", "replicated", "installed_timescale", "own_database", "server_seconds"]
+__all__ = ["Kind", "exporter", "installed_timescale", "own_database", "server_seconds", "streaming_replica"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def _made(server: str, name: str, home: Path) -> Iterator[Database]:
 
 
 @contextlib.contextmanager
-def replicated(primary: EmbeddedServer, folder: Path) -> Iterator[EmbeddedServer]:
+def streaming_replica(primary: EmbeddedServer, folder: Path) -> Iterator[EmbeddedServer]:
     """Yield a streaming replica of a running server, created as in ``docs/replica.md``, with a slot of its own."""
     server = EmbeddedServer(folder, binaries=primary.programs.folder, major=primary.programs.major)
     folder.mkdir(parents=True)

@@ -54,7 +54,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """What stands out of many curves: their spread, and the keys of those with a color and a name."""
+    """Highlights of many curves: their spread, and the keys of those with a color and a name."""
 
     spread: Spread
     named: tuple[int, ...]
@@ -95,7 +95,7 @@ class Layout:
 
     @property
     def shared(self) -> bool:
-        """Whether a part of a curve is thin, because the run shared its GPU."""
+        """Return whether a part of a curve is thin, because the run shared its GPU."""
         return any(line.shared for panel in self.panels for line in panel.lines)
 
     @property

@@ -67,7 +67,7 @@ class ExporterServer(MetricsServer):
     @property
     def unscraped_seconds(self) -> float:
         """Seconds since the last request."""
-        return time.monotonic() - self._source.asked_at
+        return time.monotonic() - self._source.requested_at
 
     def start(self) -> None:
         """Start to serve; a second call has no effect.
@@ -105,7 +105,7 @@ class _Source:
         self._errors: Counter[str] = Counter()
         self._up = True
         self._closed = False
-        self.asked_at = time.monotonic()
+        self.requested_at = time.monotonic()
 
     def open(self) -> None:
         """Allow reads again after a close."""
@@ -129,7 +129,7 @@ class _Source:
 
     def exposition(self) -> bytes:
         """Read the source once and return the response, without the source's metrics while an earlier read hangs."""
-        self.asked_at = time.monotonic()
+        self.requested_at = time.monotonic()
         began = time.perf_counter()
         if not self._lock.acquire(timeout=_BUSY_SECONDS):
             self._errors["busy"] += 1

@@ -88,7 +88,7 @@ class ViewChart:
                 raise BadRequest(f"scopes: there is no {scope!r}{did_you_mean(scope, SCOPES)}")
 
 
-# Whether each key of a chart is a list, and its default.
+# Keys of a chart: whether a list, and the default.
 _KEYS = {field.name: (field.name not in ("by", "align"), field.default) for field in fields(ViewChart)}
 
 

@@ -87,7 +87,7 @@ def _told(one: Set, ratio: float, by_label: Mapping[str, str]) -> str:
     act = f"on simulated GPUs, {act}" if any(member.simulated for member in one.members) else act
     act = act[0].upper() + act[1:]
     if one.verdict == "unsure":
-        return f"{act}: the repetitions differ too much to tell whether it saved time."
+        return f"{act}: the repetitions differ too much to show whether it saved time."
     if abs(ratio - 1) < _EVEN:
         outcome = "took as long as one after the other"
     elif ratio < 1:

@@ -28,8 +28,8 @@ from hypergauge.scheduler.devices.instances import (
     choose,
     needs_root,
     pick,
-    refuse_other_processes,
     refuse_mig_mode,
+    refuse_other_processes,
     remove_instance,
 )
 from hypergauge.scheduler.devices.mps import MpsDaemon, program

@@ -20,8 +20,8 @@ __all__ = [
     "needs_root",
     "pick",
     "refusal",
-    "refuse_other_processes",
     "refuse_mig_mode",
+    "refuse_other_processes",
     "remove_instance",
     "shown",
 ]

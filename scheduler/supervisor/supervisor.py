@@ -5,7 +5,7 @@ line of JSON (an `Order`), then ``go`` with the run's start, once the placement 
 supervisor runs nothing. The supervisor writes ``ready`` to its standard output, and ``ended`` when the run has ended.
 
 The supervisor writes the run's end to its folder first, then to the database, and retries for up to 24 hours. If the
-order asks for it, or if the scheduler has died, it also delivers output, spans and software metrics.
+order requires it, or if the scheduler has died, it also delivers output, spans and software metrics.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class RunInfo:
 
     @property
     def ended_early(self) -> bool:
-        """Whether it has failed, was stopped or reached a time limit."""
+        """Return whether it has failed, was stopped or reached a time limit."""
         return self.status not in ("finished", "running", "pending")
 
 

@@ -79,7 +79,7 @@ def run_command(*words: str, text: str | None = None, environment: Mapping[str, 
         raise ExecutorAway(f"Slurm's controller does not answer: {why}")
     if any(word in line for line in lines for word in _NOT_CONFIGURED):
         raise BadRequest(
-            "Slurm is not configured on this host: it has neither slurm.conf nor a controller to ask for it"
+            "Slurm is not configured on this host: it has neither slurm.conf nor a controller that provides it"
         )
     raise SlurmRefused("; ".join(lines) or f"{words[0]} ended with status {done.returncode}")
 

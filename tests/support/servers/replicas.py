@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from benchmarks.support.servers import following, installed_timescale
+from benchmarks.support.servers import installed_timescale, streaming_replica
 from hypergauge.core.config.settings import Settings
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
@@ -80,7 +80,7 @@ def replicated(flavour: Flavour, folder: Path) -> Iterator[Replicated]:
             with psycopg.connect(dsn, autocommit=True) as connection:
                 connection.execute("create extension if not exists timescaledb")
         settings = Settings(home=folder / "home", dsn=dsn)
-        with Database(settings) as database, following(server, folder / "replica") as follower:
+        with Database(settings) as database, streaming_replica(server, folder / "replica") as follower:
             with database.session() as connection:
                 connection.execute("alter role bench_reader login")
             reads = conninfo.make_conninfo(follower.dsn, user="bench_reader")
