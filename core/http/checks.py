@@ -90,12 +90,12 @@ def _handshake(tls: ServerTLS, name: str) -> str | None:
     """Return the reason why a client of `name` rejects the server, ``None`` if it does not."""
     serving = tls.context()
     serving.verify_mode = ssl.CERT_NONE  # this client has no certificate
-    offer = ssl.create_default_context()
+    client_tls = ssl.create_default_context()
     if tls.client_ca is not None:
-        offer.load_verify_locations(tls.client_ca)
+        client_tls.load_verify_locations(tls.client_ca)
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = serving.wrap_bio(there, back, server_side=True)
-    client = offer.wrap_bio(back, there, server_hostname=name)
+    client = client_tls.wrap_bio(back, there, server_hostname=name)
     for _ in range(10):  # flights; TLS needs three
         try:
             done = [_step(side) for side in (client, server)]

@@ -120,7 +120,7 @@ def test_a_line_is_written_for_each_change() -> None:
     ]
     assert lines(first, first) == []
     away = Watched(first.runs, over=False, problem="it is away")
-    assert lines(first, away) == ["! it is away; asking again"]
+    assert lines(first, away) == ["! it is away; retrying"]
     slow = Watched((replace(busy(), rules=("CpuSaturated", "StepOutlier")), first.runs[1]), over=False)
     told = "20/1/1 wide [b]net[/] running: train · epoch 3 · step 1200 · ! CpuSaturated · ! StepOutlier"
     assert lines(first, slow) == [told]
