@@ -87,6 +87,6 @@ def test_a_file_that_may_not_be_written_is_refused(nowhere: Home) -> None:
     ids=" ".join,
 )
 def test_a_bad_request_is_refused(home: Home, words: list[str], message: str) -> None:
-    before = home.ask("select count(*) as runs from runs")
+    before = home.query("select count(*) as runs from runs")
     assert message in home.bench(*words, status=2)
-    assert home.ask("select count(*) as runs from runs") == before
+    assert home.query("select count(*) as runs from runs") == before

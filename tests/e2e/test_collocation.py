@@ -45,7 +45,7 @@ class HomeWithGpus(Home):
 
     def placements(self, experiment: int) -> list[dict[str, Any]]:
         """Return where the runs of an experiment were."""
-        return self.ask(
+        return self.query(
             "select p.* from placements p join runs using (run_id) join workloads using (workload_id)"
             " where experiment_id = %s order by position, attempt, gpu_uuid",
             experiment,
@@ -53,7 +53,7 @@ class HomeWithGpus(Home):
 
     def nothing_is_left(self) -> None:
         """Check that there is nothing that was not there before."""
-        assert self.ask("select * from provisioned_devices") == []
+        assert self.query("select * from provisioned_devices") == []
         assert [self.instances(gpu) for gpu in range(3)] == [[], [], [("1g.5gb", 0)]]
         assert self.daemons() == []
 
@@ -172,7 +172,7 @@ def test_orphaned_runs_leave_no_devices(place: HomeWithGpus) -> None:
     place.running(56, 3)
     schedule.kill()
     gate.touch()
-    wait_for(lambda: not place.ask("select from provisioned_devices"), "the end of what was made")
+    wait_for(lambda: not place.query("select from provisioned_devices"), "the end of what was made")
     place.nothing_is_left()
 
 

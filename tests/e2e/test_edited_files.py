@@ -32,7 +32,7 @@ def test_an_experiment_belongs_to_its_file(home: Home, started: dict[int, tuple[
     schedule.wait()
     before = other.path.read_bytes()
     refused = home.bench("schedule", other.path, status=2)
-    free = home.ask("select max(experiment_id) + 1 as id from experiments where experiment_id < 1000000")[0]["id"]
+    free = home.query("select max(experiment_id) + 1 as id from experiments where experiment_id < 1000000")[0]["id"]
     assert f"{other.path}:2: " in refused
     assert str(first.path) in refused
     assert f" {free}" in refused

@@ -77,7 +77,7 @@ def there(home: Home, environment: Path) -> dict[str, dict[str, Any]]:
 
 def figures(home: Home, run: dict[str, Any]) -> list[tuple[str, int, float]]:
     """Return the software metrics of a run as the database has them."""
-    found = home.ask("select * from software_metrics where run_id = %s order by key, step", run["run_id"])
+    found = home.query("select * from software_metrics where run_id = %s order by key, step", run["run_id"])
     return [(one["key"], one["step"], one["value"]) for one in found]
 
 
@@ -101,7 +101,7 @@ def test_a_script_gets_its_own_modules_and_the_client(
 ) -> None:
     run = request.getfixturevalue(interpreter)["own modules"]
     assert (run["status"], home.output(run["run_id"])) == ("finished", b"the user's own modules\n")
-    assert home.ask("select name from spans where run_id = %s", run["run_id"]) == [{"name": "own"}]
+    assert home.query("select name from spans where run_id = %s", run["run_id"]) == [{"name": "own"}]
 
 
 def test_a_script_that_sets_its_experiment_needs_no_change(home: Home, here: dict[str, dict[str, Any]]) -> None:
@@ -154,7 +154,7 @@ def elsewhere(equipped: Home) -> dict[str, dict[str, Any]]:
 def surroundings(home: Home, run: dict[str, Any]) -> dict[str, Any]:
     """Return the output of a run about its environment."""
     assert (run["status"], run["reason"]) == ("finished", None)
-    assert home.ask("select name from spans where run_id = %s", run["run_id"]) == [{"name": "inside"}]
+    assert home.query("select name from spans where run_id = %s", run["run_id"]) == [{"name": "inside"}]
     found: dict[str, Any] = json.loads(home.output(run["run_id"]).splitlines()[0])
     return found
 
@@ -176,7 +176,7 @@ def test_a_run_in_a_container(equipped: Home, elsewhere: dict[str, dict[str, Any
     assert (variables["BENCH_RUN_ID"], variables["MLFLOW_RUN_ID"]) == (run["run_id"], run["mlflow_run_id"])
     # It was measured by what its own processes used, which are not the supervisor's children.
     wait_for(
-        lambda: equipped.ask(
+        lambda: equipped.query(
             "select from run_summary where run_id = %s and quantity = 'cpu_usage' and scope = 'process' and total > 0.3",
             run["run_id"],
         ),

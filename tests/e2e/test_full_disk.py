@@ -51,7 +51,7 @@ def test_a_full_disk_under_the_spool_loses_the_oldest_and_counts_them(flavour: F
             """Return how many scrapes of the backlog are kept, once all the others are counted."""
             # Records in flight at the stop are counted after the database has reported them missing.
             kept = scrapes - int(lost(collector)) // series
-            return kept if account.ask(backlog) == [(kept * series, scrapes - kept)] else None
+            return kept if account.query(backlog) == [(kept * series, scrapes - kept)] else None
 
         kept = wait_for(newer, "the newer of the backlog", LIMIT_SECONDS)
         assert 0 < kept < scrapes

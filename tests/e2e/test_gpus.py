@@ -65,7 +65,7 @@ def place(new_folder: NewFolder) -> Iterator[GpuHome]:
 def settled(home: Home) -> None:
     """Wait until all that runs had to say is written."""
     query = "select from runs where started_at is not null having bool_and(summarised) and not exists (select from retag_queue)"
-    wait_for(lambda: home.ask(query), "the last sample")
+    wait_for(lambda: home.query(query), "the last sample")
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def runs(place: GpuHome) -> dict[str, dict[str, Any]]:
 
 def devices(home: Home, run: dict[str, Any], *scopes: str) -> set[str]:
     """Return the GPUs and instances whose series a run has in these scopes."""
-    found = home.ask(
+    found = home.query(
         "select distinct device from run_samples where run_id = %s and scope = any(%s)", run["run_id"], list(scopes)
     )
     return {row["device"] for row in found}
@@ -86,7 +86,7 @@ def devices(home: Home, run: dict[str, Any], *scopes: str) -> set[str]:
 
 def total(home: Home, run: dict[str, Any], quantity: str, scope: str) -> dict[str, Any]:
     """Return a run's summary of one quantity."""
-    [row] = home.ask(
+    [row] = home.query(
         "select mean, p50, max, total from run_summary where run_id = %s and quantity = %s and scope = %s and metric is null",
         run["run_id"], quantity, scope,
     )  # fmt: skip
@@ -95,7 +95,7 @@ def total(home: Home, run: dict[str, Any], quantity: str, scope: str) -> dict[st
 
 def test_all_rows_finish_and_nothing_is_left(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
     assert {run["status"] for run in runs.values()} == {"finished"}
-    assert place.ask("select * from provisioned_devices") == []
+    assert place.query("select * from provisioned_devices") == []
     assert [len(gpu.mig) for gpu in inventory(GPUS, place.path).gpus] == [0, 0, 0, 0]
 
 
@@ -108,7 +108,7 @@ def test_the_runs_are_marked_as_simulated(place: GpuHome, runs: dict[str, dict[s
 
 
 def test_a_run_on_an_instance_has_its_series_and_no_other(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
-    placements = place.ask(
+    placements = place.query(
         "select run_id, gpu_uuid, gpu_instance_id, mig_uuid from placements where mig_uuid is not null"
     )
     assert len({row["mig_uuid"] for row in placements}) == 2
@@ -123,7 +123,7 @@ def test_a_run_on_an_instance_has_its_series_and_no_other(place: GpuHome, runs: 
 
 
 def test_a_run_that_is_alone_has_the_whole_gpu(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
-    [placement] = place.ask("select gpu_uuid from placements where run_id = %s", runs["alone"]["run_id"])
+    [placement] = place.query("select gpu_uuid from placements where run_id = %s", runs["alone"]["run_id"])
     assert devices(place, runs["alone"], "instance") == {placement["gpu_uuid"]}
     assert devices(place, runs["alone"], "device") == set()
 
@@ -134,7 +134,7 @@ def test_runs_that_share_have_their_own_processes(place: GpuHome, runs: dict[str
     # In the middle of a run: while it begins, a copy of its memory comes and goes.
     one, other = (total(place, runs[name], "gpu_memory_used", "process")["p50"] for name in ("one", "other"))
     assert other - one == pytest.approx(192 * 2**20, rel=0.2)
-    both = place.ask(
+    both = place.query(
         "select max(value) as max from run_samples where run_id = %s and quantity = 'gpu_memory_used' and scope = 'device'",
         runs["one"]["run_id"],
     )[0]["max"]
@@ -148,20 +148,20 @@ def test_the_parts_of_the_energy_add_up_to_the_board(place: GpuHome, runs: dict[
                sum(value * dt) filter (where metric = 'bench_gpu_attributed_energy_joules_total') as runs
         from samples join series using (series_id) group by 1 having bool_or(metric = 'bench_gpu_energy_joules_total')
         """
-    found = place.ask(joules, [ATTRIBUTED, IDLE, OTHER])
+    found = place.query(joules, [ATTRIBUTED, IDLE, OTHER])
     assert len(found) == 4
     for row in found:
         assert row["parts"] == pytest.approx(row["board"], rel=0.01)
     assert sum(row["runs"] is not None and row["runs"] > 0 for row in found) == 3
-    stored = place.ask(
+    stored = place.query(
         "select sum(total) as total from run_summary where quantity = 'gpu_energy_attributed' and metric is null"
     )
     assert stored[0]["total"] == pytest.approx(sum(row["runs"] or 0.0 for row in found), rel=0.01)
 
 
 def test_simulated_runs_are_marked(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
-    assert place.ask("select distinct simulated from run_quality") == [{"simulated": True}]
-    unmarked = place.ask(
+    assert place.query("select distinct simulated from run_quality") == [{"simulated": True}]
+    unmarked = place.query(
         "select distinct metric from series where (metric like 'bench_gpu%%' or metric like 'DCGM%%')"
         " and labels ->> 'simulated' is distinct from 'true'"
     )
@@ -175,7 +175,7 @@ def test_a_gpu_that_disappears_leaves_the_others_and_returns(place: GpuHome, run
         """
 
     def age(gpu: str) -> float:
-        return float(place.ask(newest, gpu)[0]["age"])
+        return float(place.query(newest, gpu)[0]["age"])
 
     wait_for(lambda: max(age("0"), age("1")) < 4, "both GPUs")
     place.world.lose(1)
@@ -192,6 +192,6 @@ def test_a_repartition_in_the_middle(place: GpuHome, runs: dict[str, dict[str, A
     place.start("schedule", sheet.path).wait()
     settled(place)
     [run] = place.runs(21)
-    [placement] = place.ask("select gpu_uuid, gpu_instance_id from placements where run_id = %s", run["run_id"])
+    [placement] = place.query("select gpu_uuid, gpu_instance_id from placements where run_id = %s", run["run_id"])
     assert devices(place, run, "instance") == {f"{placement['gpu_uuid']}/{placement['gpu_instance_id']}"}
     assert total(place, run, "gpu_energy_attributed", "process")["total"] > 0

@@ -65,7 +65,7 @@ def test_a_collector_that_slept_over_a_runs_end_tags_none_wrongly(place: Home) -
     assert last < run["ended"]
     assert last - first <= run["duration"] < last - first + 5
     # Though nobody looked at its end, all that it used is there, its 200 short-lived children among it.
-    [cpu] = place.ask(
+    [cpu] = place.query(
         "select total, seconds from run_summary where run_id = %s and quantity = 'cpu_usage' and scope = 'process'"
         " and metric is null",
         run["run_id"],
@@ -84,7 +84,7 @@ def test_runs_that_overlap_share_the_hosts_samples_and_have_their_own(place: Hom
     settled(place, 902)
     tags_are_true(place, 902)
     one, two = place.runs(902)
-    shared = place.ask(
+    shared = place.query(
         "select count(*) as n from run_sets a join run_sets b using (runset_id, place_id)"
         " where a.run_id = %s and b.run_id = %s and a.scope = 'host'",
         one["run_id"], two["run_id"],
@@ -94,17 +94,17 @@ def test_runs_that_overlap_share_the_hosts_samples_and_have_their_own(place: Hom
         "select count(*) as n, count(distinct time) as times from run_samples where quantity = 'load' and run_id = %s"
     )
     for run in (one, two):
-        [found] = place.ask(load, run["run_id"])
+        [found] = place.query(load, run["run_id"])
         assert found["n"] == found["times"] == pytest.approx(run["duration"], abs=2)
-    [stored] = place.ask(
+    [stored] = place.query(
         "select count(*) as n from samples join series using (series_id) where metric = 'node_load1'"
         " and time >= to_timestamp(%s) and time < to_timestamp(%s)", one["started"], one["ended"],
     )  # fmt: skip
-    assert stored["n"] == place.ask(load, one["run_id"])[0]["n"]
+    assert stored["n"] == place.query(load, one["run_id"])[0]["n"]
     used = float(place.output(one["run_id"]).split()[1])
     total = "select total from run_summary where run_id = %s and quantity = 'cpu_usage' and scope = 'process' and metric is null"
-    assert place.ask(total, one["run_id"])[0]["total"] == pytest.approx(used, rel=0.02)
-    assert place.ask(total, two["run_id"])[0]["total"] < used
+    assert place.query(total, one["run_id"])[0]["total"] == pytest.approx(used, rel=0.02)
+    assert place.query(total, two["run_id"])[0]["total"] < used
 
 
 @pytest.mark.parametrize("scraped", [True, False], ids=["scraped", "too short for a scrape"])

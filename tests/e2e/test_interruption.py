@@ -236,7 +236,7 @@ def test_a_timeout_ends_a_run(home: Home, scenes: dict[int, Scene]) -> None:
 
 def measured(home: Home, run_id: str) -> bool:
     """Return whether a run has a sample of its processes."""
-    return bool(home.ask("select from run_samples where run_id = %s and scope = 'process' limit 1", run_id))
+    return bool(home.query("select from run_samples where run_id = %s and scope = 'process' limit 1", run_id))
 
 
 def drained(terminal: int) -> bytearray:
@@ -267,7 +267,7 @@ def test_a_collector_that_dies_while_runs_go_on_is_started_again(home: Home) -> 
     printed = [path.read_text() for path in home.folder.glob("output-*.txt")]
     assert any("collector ended unexpectedly" in one for one in printed)
     settled(home, 20)
-    [covered] = home.ask(
+    [covered] = home.query(
         "select coverage from run_quality join runs using (run_id) where name = 'later' and run_id = %s",
         home.runs(20)[1]["run_id"],
     )

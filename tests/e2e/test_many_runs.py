@@ -57,7 +57,7 @@ def processes_of(run_ids: Set[str]) -> set[int]:
 
 
 def connections(home: Home) -> int:
-    [row] = home.ask("select count(*)::int as n from pg_stat_activity where application_name = 'hypergauge'")
+    [row] = home.query("select count(*)::int as n from pg_stat_activity where application_name = 'hypergauge'")
     return int(row["n"])
 
 

@@ -53,7 +53,7 @@ def test_unused_exporters_are_restarted_for_other_gpus(place: ChangingHome) -> N
     assert f"BENCH_SIMULATE={GPUS}" in printed
     assert place.pid("exporter-host") != host
     assert place.pid("collector") == collector
-    wait_for(lambda: place.ask("select from series where metric = 'bench_gpu_power_watts'"), "an exporter's samples")
+    wait_for(lambda: place.query("select from series where metric = 'bench_gpu_power_watts'"), "an exporter's samples")
 
     place.simulate = ""  # what is measured shows all the same
     [gpu] = place.json("status")["gpus"]
@@ -65,7 +65,7 @@ def test_unused_exporters_are_restarted_for_other_gpus(place: ChangingHome) -> N
     )
 
     run = place.start("run", "--", "sleep", "60")
-    wait_for(lambda: place.ask("select from runs where status = 'running'"), "the run")
+    wait_for(lambda: place.query("select from runs where status = 'running'"), "the run")
     place.simulate = "2xH100"
     printed = " ".join(place.bench("up", status=2).split())
     assert f"BENCH_SIMULATE={GPUS}, and 1 run " in printed

@@ -21,7 +21,7 @@ print("last words", end="")
 def test_output_is_live(home: Home) -> None:
     gate = home.folder / "gate-output"
     command = home.start("run", "--name", "followed", "--", sys.executable, SCRIPTS / "gate.py", gate)
-    [run] = wait_for(lambda: home.ask("select run_id from runs where name = 'followed'"), "the run")
+    [run] = wait_for(lambda: home.query("select run_id from runs where name = 'followed'"), "the run")
     following = home.start("logs", run["run_id"], "-f")
     wait_for(lambda: following.output.read_text() == "at the gate\n", "the output")
     assert following.process.poll() is None
@@ -32,7 +32,7 @@ def test_output_is_live(home: Home) -> None:
 
 def test_of_much_output_the_beginning_and_the_end_are_kept(home: Home) -> None:
     home.bench("run", "--name", "talkative", "--output-limit", "1MiB", "--", sys.executable, "-c", MUCH)
-    [run] = home.ask("select run_id, mlflow_run_id, status from runs where name = 'talkative'")
+    [run] = home.query("select run_id, mlflow_run_id, status from runs where name = 'talkative'")
     shown = home.bench("logs", run["run_id"])
     head, tail = shown.split(" MiB left out …\n")
     assert head.startswith("00000000 to output\n00000001 to error\n")
@@ -60,7 +60,7 @@ def test_output_is_passed_on_and_nothing_else(home: Home) -> None:
         open_gate(gate, 3)
         printed, beside = command.communicate()
     assert (command.returncode, printed) == (1, b"")
-    [label] = home.ask("select run_id from runs where name = 'passed' and exit_code = 3")
+    [label] = home.query("select run_id from runs where name = 'passed' and exit_code = 3")
     assert home.output(label["run_id"]) == b"at the gate\n"
     assert b"failed" in beside
     assert b"Next:" not in beside, "nobody watches"
@@ -68,7 +68,7 @@ def test_output_is_passed_on_and_nothing_else(home: Home) -> None:
 
 def test_a_runs_summary_is_in_mlflow(home: Home) -> None:
     home.bench("run", "--name", "summarised", "--", sys.executable, "-c", "import time; time.sleep(3)")
-    [run] = home.ask("select mlflow_run_id from runs where name = 'summarised'")
+    [run] = home.query("select mlflow_run_id from runs where name = 'summarised'")
     wanted = {"system/cpu_usage_mean", "system/memory_used_max"}
     wait_for(lambda: wanted <= home.mlflow_run(run["mlflow_run_id"])["metrics"].keys(), "the summary")
 
@@ -78,10 +78,10 @@ def test_a_terminal_shows_the_next_command(home: Home) -> None:
         [*COMMAND, "run", "--name", "hinted", "--", "printf", "no end of line"], home.environment, home.folder
     )
     printed = terminal.wait(0)
-    [run] = home.ask("select run_id from runs where name = 'hinted'")
+    [run] = home.query("select run_id from runs where name = 'hinted'")
     assert "no end of line\r\n" in printed
     assert f"Next: bench compare {run['run_id'][:8]}" in " ".join(printed.split())
     compared = home.json("compare", run["run_id"])
     assert [one["status"] for one in compared["runs"]] == ["finished"]
-    [done] = home.ask("select summarised from runs where run_id = %s", run["run_id"])
+    [done] = home.query("select summarised from runs where run_id = %s", run["run_id"])
     assert done == {"summarised": True}, "the comparison has waited for it"

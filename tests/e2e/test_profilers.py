@@ -47,14 +47,14 @@ def test_perf_counts_a_run(home: Home) -> None:
     printed = home.output(counted["run_id"]).splitlines()
     assert len(printed) == 2  # nothing but the script's
     assert b"page-faults" in home.artifact(counted["mlflow_run_id"], "perf.csv")
-    marks = home.ask(
+    marks = home.query(
         "select r.name, profiled from run_quality join runs r using (run_id) "
         "join workloads using (workload_id) where experiment_id = 70 order by position"
     )
     assert [(one["name"], one["profiled"]) for one in marks] == [("plain", False), ("counted", True), ("failed", True)]
     # The script fills 64 MiB and more: at least a page fault for each huge page. All of a run's count, to its last.
     found = wait_for(
-        lambda: home.ask(
+        lambda: home.query(
             "select scope, total from run_summary where run_id = %s and quantity = 'page_faults' and metric is null",
             counted["run_id"],
         ),
@@ -64,7 +64,7 @@ def test_perf_counts_a_run(home: Home) -> None:
     written = sum(float(line[1]) for line in lines if len(line) > 4 and line[3] == "page-faults" and line[1][0] != "<")
     assert [(one["scope"], one["total"]) for one in found] == [("process", pytest.approx(written, rel=1e-4))]
     assert written > 64
-    assert not home.ask("select 1 from run_summary where run_id = %s and quantity = 'page_faults'", plain["run_id"])
+    assert not home.query("select 1 from run_summary where run_id = %s and quantity = 'page_faults'", plain["run_id"])
 
 
 def test_a_comparison_names_profiled_runs(home: Home, programs: Path) -> None:

@@ -121,7 +121,7 @@ class Scene:
         """What was done about a run's firings; all of it is done by then."""
 
         def done() -> list[dict[str, Any]] | None:
-            found = self.home.ask(
+            found = self.home.query(
                 "select * from rule_actions where run_id = %s order by action", self.run(name)["run_id"]
             )
             return found if found and all(one["outcome"] for one in found) else None
@@ -202,7 +202,7 @@ def test_an_action_stops_one_run_of_a_workload(scene: Scene, seen: Seen) -> None
 
 def test_actions_are_recorded_with_their_evidence(scene: Scene) -> None:
     done = scene.actions("busy")
-    [firing] = scene.home.ask(
+    [firing] = scene.home.query(
         "select * from rule_firings where run_id = %s and rule = 'Busy'", scene.run("busy")["run_id"]
     )
     assert [(one["action"], one["outcome"]) for one in done] == [
@@ -254,12 +254,12 @@ def test_a_run_is_judged_as_a_whole_when_it_has_ended(over: Scene) -> None:
     assert scene.ended("short")["status"] in ("finished", "stopped")
     ids = [run["run_id"] for run in scene.home.runs(95)]
     judged = "select count(*) as n from runs where evaluated and run_id = any(%s)"
-    wait_for(lambda: scene.home.ask(judged, ids)[0]["n"] == 4, "verdict")
-    found = scene.home.ask("select * from rule_firings where rule = 'Busy' and run_id = any(%s)", ids)
+    wait_for(lambda: scene.home.query(judged, ids)[0]["n"] == 4, "verdict")
+    found = scene.home.query("select * from rule_firings where rule = 'Busy' and run_id = any(%s)", ids)
     assert {one["run_id"] for one in found} == {scene.run(name)["run_id"] for name in ("busy", "notified", "short")}
     assert all(one["ended_at"] for one in found)
     notified = "select count(distinct run_id) as n from highlights where run_id = any(%s)"
-    assert wait_for(lambda: scene.home.ask(notified, ids)[0]["n"], "highlights")
+    assert wait_for(lambda: scene.home.query(notified, ids)[0]["n"], "highlights")
     assert {one["action"] for one in scene.actions("short")} == {"note", "stop-run"}
 
 

@@ -146,7 +146,7 @@ def test_compare_by_workload(home: Home, runs: dict[str, dict[str, Any]]) -> Non
 
 def test_software_metrics_have_their_history(home: Home, runs: dict[str, dict[str, Any]]) -> None:
     run = runs["training"]
-    figures = home.ask("select * from software_metrics where run_id = %s order by step", run["run_id"])
+    figures = home.query("select * from software_metrics where run_id = %s order by step", run["run_id"])
     assert [(one["key"], one["step"], one["value"]) for one in figures] == [
         ("loss", step, pytest.approx(1 / (1 + step))) for step in range(6)
     ]
@@ -154,7 +154,7 @@ def test_software_metrics_have_their_history(home: Home, runs: dict[str, dict[st
 
 
 def test_spans_know_their_parents(home: Home, runs: dict[str, dict[str, Any]]) -> None:
-    spans = home.ask(
+    spans = home.query(
         """
         select s.name, s.kind, s.step, p.name as parent, s.ended_at >= s.started_at as closed
         from spans s left join spans p on p.run_id = s.run_id and p.span_id = s.parent_id

@@ -74,8 +74,8 @@ def sheet(site: Site) -> Sheet:
     slurm("scontrol", "requeue", site.job(300, 5))
 
     site.at_the_gate(300, "preempted", "powerless")
-    asked = ("-p", "urgent", "-w", second, "--gres=gpu:h100:4")
-    urgent = slurm("sbatch", "--parsable", "-o", "/dev/null", *asked, "--wrap", "sleep 600")
+    options = ("-p", "urgent", "-w", second, "--gres=gpu:h100:4")
+    urgent = slurm("sbatch", "--parsable", "-o", "/dev/null", *options, "--wrap", "sleep 600")
     wait_for(lambda: site.state(site.job(300, 6)) == "PREEMPTED", "preemption")
     slurm("scancel", urgent)
     site.cluster.kill_node(second)
@@ -112,7 +112,7 @@ def test_collocated_runs_begin_together_and_are_measured_apart(site: Site, sheet
     memory = {run["name"]: figure(site, run, "memory_used", "process")["max"] for run in (left, right)}
     assert memory["left"] - memory["right"] == pytest.approx(64 << 20, rel=0.2)
     assert {figure(site, run, "gpu_utilization", "device")["n"] > 5 for run in (left, right)} == {True}
-    places = site.ask(
+    places = site.query(
         "select distinct p.host, gpu_uuid from placements p where run_id = any(%s)", [left["run_id"], right["run_id"]]
     )
     assert [place["host"] for place in places] == [socket.gethostname()]
@@ -141,7 +141,7 @@ def test_the_runs_of_a_job_share_its_gpus_as_their_rows_say(site: Site) -> None:
     assert pipes["whole"] == pipes["limited"]
     assert [seen[name].get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") for name in ("whole", "limited")] == [None, "40"]
     places = {
-        name: site.ask("select mig_uuid, gpu_uuid from placements where run_id = %s", runs[name]["run_id"])
+        name: site.query("select mig_uuid, gpu_uuid from placements where run_id = %s", runs[name]["run_id"])
         for name in names
     }
     for name in ("half", "other"):
@@ -150,7 +150,7 @@ def test_the_runs_of_a_job_share_its_gpus_as_their_rows_say(site: Site) -> None:
 
     measured = "select distinct device from run_samples where run_id = %s and scope = 'device' and quantity ~ '^gpu'"
     devices = [
-        wait_for(lambda: site.ask(measured, runs[name]["run_id"]), f"a sample of {name}'s GPU")  # noqa: B023
+        wait_for(lambda: site.query(measured, runs[name]["run_id"]), f"a sample of {name}'s GPU")  # noqa: B023
         for name in ("plain", "half", "other")
     ]
     assert [len(found) for found in devices] == [1, 1, 1]
@@ -166,7 +166,7 @@ def test_slurms_accounting_is_shown_with_measurements(site: Site, sheet: Sheet) 
     if not site.cluster.accounting:
         pytest.skip("no accounting: slurmdbd or MariaDB is not installed")
     [run] = site.named(300, "left")
-    [account] = site.ask("select * from accounting where run_id = %s", run["run_id"])
+    [account] = site.query("select * from accounting where run_id = %s", run["run_id"])
     assert account["state"] == "COMPLETED"
     assert account["cpu_seconds"] == pytest.approx(figure(site, run, "cpu_usage", "process")["total"], rel=0.25, abs=1)
     # Slurm's has the supervisor in it, and what was before the first sample.
@@ -201,7 +201,7 @@ def test_a_killed_scheduler_attaches_again(site: Site) -> None:
     after = site.jobs(301)
     assert {workload: after[workload] for workload in jobs} == jobs
     [elsewhere] = site.named(301, "elsewhere")
-    assert site.ask("select distinct host from run_samples where run_id = %s", elsewhere["run_id"]) == [
+    assert site.query("select distinct host from run_samples where run_id = %s", elsewhere["run_id"]) == [
         {"host": second}
     ]
 
@@ -292,7 +292,7 @@ def test_what_a_failed_node_had_not_written_its_next_job_writes(site: Site, shee
 def _often_measured(site: Site) -> list[dict[str, Any]]:
     """Return the collocated runs that have some samples of their GPU."""
     ids = [run["run_id"] for name in ("left", "right") for run in site.named(300, name)]
-    return site.ask(
+    return site.query(
         "select run_id from run_samples where run_id = any(%s) and quantity = 'gpu_utilization' and scope = 'device'"
         " group by run_id having count(*) > 5",
         ids,
@@ -301,7 +301,7 @@ def _often_measured(site: Site) -> list[dict[str, Any]]:
 
 def figure(site: Site, run: dict[str, Any], quantity: str, scope: str) -> dict[str, Any]:
     """Return a run's summary of one quantity."""
-    [row] = site.ask(
+    [row] = site.query(
         "select n, mean, max, total from run_summary"
         " where run_id = %s and quantity = %s and scope = %s and metric is null",
         run["run_id"], quantity, scope,

@@ -51,7 +51,7 @@ class Site:
         self.homes.append(Home(folder / "home", folder, {**own, **variables}, host.through))
         return self.homes[-1]
 
-    def ask(self, query: str, *values: object) -> list[tuple[object, ...]]:
+    def query(self, query: str, *values: object) -> list[tuple[object, ...]]:
         """Ask the database."""
         with psycopg.connect(
             self.dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public"
@@ -60,7 +60,7 @@ class Site:
 
     def up(self) -> list[tuple[object, ...]]:
         """Return the targets that answer."""
-        return self.ask(
+        return self.query(
             "select host, listener, instance from targets"
             " where listener <> 'collector' and up and down_since is null and lease_until > now() order by 1, 2"
         )
@@ -120,16 +120,16 @@ def test_a_run_on_another_host_is_measured_from_here(site: Site) -> None:
     run.wait()
 
     assert [one["status"] for one in server.json("list", going["run"].split("/")[0])] == ["finished"]
-    tagged = site.ask(
+    tagged = site.query(
         "select distinct scope, host from run_samples where run_id = %s and metric in ('node_load1', 'bench_process_threads')",
         run_id,
     )
     assert sorted(tagged) == [("host", "node7"), ("process", "node7")]
-    assert site.ask("select count(*) from targets where (host, listener) = ('node7', 'host')") == [(1,)]
+    assert site.query("select count(*) from targets where (host, listener) = ('node7', 'host')") == [(1,)]
     idle = (
         "select count(*) > 0 from samples join series using (series_id) where metric = 'node_load1' and runset_id = 0"
     )
-    assert site.ask(idle) == [(True,)]
+    assert site.query(idle) == [(True,)]
 
 
 @pytest.mark.parametrize("site", [("ahead", "behind")], indirect=True, ids=["two"])
@@ -141,14 +141,14 @@ def test_a_run_on_a_host_whose_clock_is_off_by_minutes_has_all_that_was_measured
     wait_for(lambda: len(site.up()) == 2, "the exporters of both")
     runs = {name: start_run(home) for name, home in homes.items()}
     going = "select host, extract(epoch from started_at - now()) from runs where status = 'running' order by host"
-    found = wait_for(lambda: rows if len(rows := site.ask(going)) == 2 else None, "both runs")
+    found = wait_for(lambda: rows if len(rows := site.query(going)) == 2 else None, "both runs")
     assert [(host, round(float(str(ago)) / 60)) for host, ago in found] == [("ahead", 5), ("behind", -5)]
     clocks = {one["host"]: round(one["offset"]) for one in site.homes[0].json("status")["clocks"]}
     assert {host: clocks[host] for host in off} == pytest.approx(off, abs=1)
 
     def tagged() -> list[tuple[object, ...]]:
         # What was scraped before a clock was known to be 300 s off lies within a run that goes on, until that ends.
-        return site.ask("""
+        return site.query("""
             select r.host, s.metric, count(*) filter (where inside and x.time < r.started_at + interval '290 s') > 5,
                    count(*) filter (where inside <> (x.runset_id in (select runset_id from run_sets where run_id = r.run_id)))
             from runs r join series s using (host) join samples x using (series_id),

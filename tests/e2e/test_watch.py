@@ -17,7 +17,7 @@ def at_step(home: Home, name: str, gate: Path) -> tuple[Started, str]:
     """Start a run that waits behind its step, and return it with its id."""
     command = home.start("run", "--name", name, "--", sys.executable, SCRIPTS / "phases.py", gate)
     query = "select run_id from runs where name = %s and status = 'running'"
-    [run] = wait_for(lambda: home.ask(query, name), f"the run {name}")
+    [run] = wait_for(lambda: home.query(query, name), f"the run {name}")
     return command, run["run_id"]
 
 
@@ -48,7 +48,7 @@ def test_ctrl_c_leaves_and_stops_nothing(home: Home) -> None:
     wait_for(lambda: "left" in terminal.text, "the run")
     terminal.press("\x03")
     assert "Traceback" not in terminal.wait(130)
-    assert home.ask("select status from runs where run_id = %s", run_id) == [{"status": "running"}]
+    assert home.query("select status from runs where run_id = %s", run_id) == [{"status": "running"}]
     gate.touch()
     command.wait()
 

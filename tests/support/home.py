@@ -206,7 +206,7 @@ class Home:
         path.write_text("\n".join([header, *(row.replace("{scripts}", str(SCRIPTS)) for row in rows)]) + "\n")
         return Sheet(path)
 
-    def ask(self, query: str, *values: object) -> list[dict[str, Any]]:
+    def query(self, query: str, *values: object) -> list[dict[str, Any]]:
         """Query the database."""
         with psycopg.connect(
             self.dsn, row_factory=dict_row, options="-csearch_path=bench,bench_internal,bench_dashboard,public"
@@ -225,7 +225,7 @@ class Home:
 
     def runs(self, experiment: int) -> list[dict[str, Any]]:
         """Return all runs of an experiment, by workload, position and attempt; times in Unix seconds."""
-        return self.ask(
+        return self.query(
             """
             select workload, position, attempt, run_id, mlflow_run_id, name, r.status, exit_code, reason, command,
                    params, extract(epoch from r.started_at)::float8 as started,

@@ -63,9 +63,9 @@ def test_targets_appear_and_disappear(dsn: str, new_folder: NewFolder, tmp_path:
         def good(name: str, **labels: str) -> dict[str, Any]:
             return group(f"127.0.0.1:{bad.port}", __metrics_path__=f"/good/{name}", instance=name, **labels)
 
-        def asked(name: str) -> bool:
-            before = bad.asked[f"/good/{name}"]
-            wait_for(lambda: bad.asked[f"/good/{name}"] > before + 1, f"scrapes of {name}")
+        def is_scraped(name: str) -> bool:
+            before = bad.requests[f"/good/{name}"]
+            wait_for(lambda: bad.requests[f"/good/{name}"] > before + 1, f"scrapes of {name}")
             return True
 
         def silent(name: str) -> bool:
@@ -85,7 +85,7 @@ scrape_configs:
 """
         main.write_text(text)
         with Collecting(dsn, new_folder() / "found", main) as collector:
-            assert all(asked(name) for name in ("own", "file", "web"))
+            assert all(is_scraped(name) for name in ("own", "file", "web"))
 
             # A broken list of each kind: what it last held stays.
             (tmp_path / "nodes.json").write_text('[{"targets": ["a:1"')
@@ -94,7 +94,7 @@ scrape_configs:
             wait_for(lambda: "/sd: does not answer with JSON" in collector.output(), "the service's error")
             main.write_text(text.replace("http_sd_configs", "htp_sd_configs"))
             wait_for(lambda: "did you mean 'http_sd_configs'?" in collector.output(), "the configuration's error")
-            assert all(asked(name) for name in ("own", "file", "web"))
+            assert all(is_scraped(name) for name in ("own", "file", "web"))
             assert collector.metric("discovery_errors_total")[""] >= 3
 
             # Each gives others, and one file more comes.
@@ -103,7 +103,7 @@ scrape_configs:
             service.content = json.dumps([good("web2")]).encode()
             main.write_text(text.replace("good/own", "good/own2"))
             up = {"own2", "file2", "file3", "web2"}
-            assert all(asked(name) for name in up)
+            assert all(is_scraped(name) for name in up)
             for name in ("file", "web"):
                 wait_for(lambda name=name: silent(name), f"the end of {name}")  # type: ignore[misc]
             (tmp_path / "more.json").unlink()

@@ -262,13 +262,13 @@ def test_an_arrived_response_is_read_after_a_delay_of_the_loop() -> None:
 
 
 def test_a_missing_response_times_out() -> None:
-    asked_enough = threading.Event()
+    enough = threading.Event()
 
     def answer() -> bytes:
-        asked_enough.wait(HUNG_SECONDS)
+        enough.wait(HUNG_SECONDS)
         return b"a 1\n"
 
     with exporter(answer) as address:
         with pytest.raises(FetchFailed, match="no complete response"):
             fetch(f"http://{address}/metrics", Access(), timeout=0.05)
-        asked_enough.set()
+        enough.set()

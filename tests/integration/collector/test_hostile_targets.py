@@ -72,7 +72,7 @@ def test_hostile_targets_cost_no_other(dsn: str, new_folder: NewFolder, tmp_path
             wanted = dict.fromkeys(("/jump", "/good/0", "/good/4"), 9) | dict.fromkeys(
                 (f"/{path}" for path in HOSTILE), 4
             )
-            wait_for(lambda: all(bad.asked[path] >= count for path, count in wanted.items()), "9 rounds")
+            wait_for(lambda: all(bad.requests[path] >= count for path, count in wanted.items()), "9 rounds")
             wait_for(
                 lambda: all(collector.metric("scrapes_total").get(one) for one in OUTCOMES), "the count of each outcome"
             )

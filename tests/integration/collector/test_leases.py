@@ -139,12 +139,12 @@ def test_a_restarted_collector_keeps_its_leases(dsn: str, new_folder: NewFolder,
         groups = [group(f"127.0.0.1:{bad.port}", __metrics_path__="/good/0", instance="n1")]
         first = Collecting(dsn, new_folder() / "first", write(tmp_path / "targets.json", groups))
         with first:
-            wait_for(lambda: bad.asked["/good/0"] > 0, "scrapes")
+            wait_for(lambda: bad.requests["/good/0"] > 0, "scrapes")
             first.process.kill()
             first.process.wait()
-            asked = bad.asked["/good/0"]
+            earlier = bad.requests["/good/0"]
             first.start()
-            wait_for(lambda: bad.asked["/good/0"] > asked, "scrapes after kill -9, within the old lease")
+            wait_for(lambda: bad.requests["/good/0"] > earlier, "scrapes after kill -9, within the old lease")
             assert first.answers()
             first.stop()
 

@@ -29,7 +29,7 @@ def last_minute() -> float:
     return (time.time() - 10) // 60 * 60
 
 
-def asked(world: World, statement: str, *parameters: object) -> list[Any]:
+def query(world: World, statement: str, *parameters: object) -> list[Any]:
     """Query with the rights of dashboards."""
     with world.connection.transaction():
         world.connection.execute("set local role bench_reader")
@@ -62,7 +62,7 @@ def test_a_collectors_own_metrics_belong_to_no_run(world: World, now: float) -> 
         metrics.spool_bytes.set(4096)
         expositions.append((now - 20 + 10 * second, generate_latest(metrics.registry)))
     world.write(world.scraped(expositions, "collector", 10.0))
-    rows = asked(
+    rows = query(
         world,
         "select quantity, series, max(value) from series_chart(array['collector_samples', 'collector_scrapes',"
         " 'collector_spool_size'], to_timestamp(%s), to_timestamp(%s), 10000, 'outcome') group by 1, 2 order by 1",
@@ -74,15 +74,15 @@ def test_a_collectors_own_metrics_belong_to_no_run(world: World, now: float) -> 
         ("collector_scrapes", "timeout", pytest.approx(0.2)),
         ("collector_spool_size", "", 4096),
     ]
-    times = asked(
+    times = query(
         world,
         "select what, max(seconds) from collector_times(to_timestamp(%s), to_timestamp(%s), 10000) group by 1",
         now - 60,
         now + 1,
     )
     assert dict(times) == {"a scrape takes": pytest.approx(0.25), "a scrape is late by": pytest.approx(0.125)}
-    assert asked(world, "select from run_samples where run_id = %s", run) == []
-    unknown = asked(
+    assert query(world, "select from run_samples where run_id = %s", run) == []
+    unknown = query(
         world,
         "select distinct metric from series where metric_id is null and metric !~ '_(created|bucket)$' order by 1",
     )
@@ -97,7 +97,7 @@ def test_missing_scrapes_are_counted(world: World) -> None:
     up(world, "host", (start + at for at in range(600) if not 120 <= at < 150))
     up(world, "nvml", (start + at for at in range(0, 600, 2)), 2.0)
     world.refresh()
-    rows = asked(
+    rows = query(
         world,
         "select target, extract(epoch from time)::float8, came, wanted, share"
         " from target_scrapes(to_timestamp(%s), to_timestamp(%s), 60000)",
@@ -117,7 +117,7 @@ def test_without_a_collector_no_scrape_is_missed(world: World) -> None:
     up(world, "host", (start + at for at in range(1200) if not 300 <= at < 900))
     up(world, "removed", (start + at for at in range(240)))
     world.refresh()
-    rows = asked(
+    rows = query(
         world,
         "select target, count(*)::int, min(share) from target_scrapes(to_timestamp(%s), to_timestamp(%s), 60000)"
         " group by 1 order by 1",
@@ -134,7 +134,7 @@ def test_a_stop_within_a_step_misses_no_scrape(world: World) -> None:
     up(world, "host", (start + at for at in ran))
     up(world, "nvml", (start + at for at in ran if at % 2 == 0 and not 900 <= at < 910), 2.0)
     world.refresh()
-    rows = asked(
+    rows = query(
         world,
         "select target, extract(epoch from time)::float8, came, wanted"
         " from target_scrapes(to_timestamp(%s), to_timestamp(%s), 60000) where share < 1 or wanted < 25 order by 2, 1",
@@ -148,7 +148,7 @@ def test_a_stop_within_a_step_misses_no_scrape(world: World) -> None:
         ("nvml", start + 840, 5, pytest.approx(5)),
         ("nvml", start + 900, 25, pytest.approx(30)),
     ]
-    [missed] = asked(
+    [missed] = query(
         world, "select sum(missed) from target_health(to_timestamp(%s), to_timestamp(%s))", start, start + 1200
     )
     assert missed == (pytest.approx(5, abs=0.5),)
@@ -158,7 +158,7 @@ def test_lateness_is_the_age_of_the_newest_sample(world: World, now: float) -> N
     hold(world, "host", "nvml")
     up(world, "host", (now - 30 + at for at in range(30)))
     up(world, "nvml", [now - 7200])
-    rows = asked(
+    rows = query(
         world,
         "select target, up, round(lag)::int, interval_seconds, series, clock_offset"
         " from target_health(now() - interval '1 hour', now())",
@@ -172,15 +172,15 @@ def test_targets_of_one_exporter_are_distinguished(world: World) -> None:
     for host, exporter, instance in [("a", "host", ""), ("b", "host", ""), ("a", "nvml", "/x"), ("a", "nvml", "/y")]:
         targets.register_target(world.connection, host=host, listener=exporter, instance=instance, url="http://x")
     targets.register_target(world.connection, host="a", listener="dcgm", instance="a:9400", url="http://x")
-    rows = asked(world, "select target from target_names order by 1")
+    rows = query(world, "select target from target_names order by 1")
     assert [name for (name,) in rows] == ["dcgm", "host a", "host b", "nvml a /x", "nvml a /y"]
 
 
 def test_jobs_and_sizes(world: World, flavour: Flavour, now: float) -> None:
     up(world, "host", (now - 100 + at for at in range(100)))
     world.connection.execute("analyze samples")
-    jobs = {(job, relation) for job, relation in asked(world, "select job, relation from storage_jobs")}
-    sizes = {name: (rows, size) for name, rows, size in asked(world, "select relation, rows, bytes from storage_sizes")}
+    jobs = {(job, relation) for job, relation in query(world, "select job, relation from storage_jobs")}
+    sizes = {name: (rows, size) for name, rows, size in query(world, "select relation, rows, bytes from storage_sizes")}
     assert sizes["samples"][0] > 0, "an estimate"
     assert sizes["samples"][1] > 8192
     if flavour is Flavour.POSTGRESQL:

@@ -76,7 +76,7 @@ def prometheus(folder: Path, configuration: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-def ask(address: str, path: str, **query: str) -> Any:
+def fetch(address: str, path: str, **query: str) -> Any:
     with urllib.request.urlopen(
         f"{address}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=HUNG_SECONDS
     ) as answer:
@@ -84,11 +84,11 @@ def ask(address: str, path: str, **query: str) -> Any:
 
 
 def answer(address: str, query: str) -> Any:
-    return ask(address, "query", query=query)["result"]
+    return fetch(address, "query", query=query)["result"]
 
 
 def active(address: str) -> list[dict[str, Any]]:
-    return list(ask(address, "targets", state="active")["activeTargets"])
+    return list(fetch(address, "targets", state="active")["activeTargets"])
 
 
 def test_a_prometheus_yml_gives_the_same_targets(tmp_path: Path) -> None:

@@ -46,17 +46,17 @@ def test_live_samples_precede_an_hours_backlog(dsn: str, home: Path) -> None:
     live = "select count(*) from samples join series using (series_id) where metric = 'scripted_scrape'"
     with collecting(home, dsn) as (exporter, collector):
         # Asked for in this order: what drains meanwhile cannot make it look better than it is.
-        wait_for(lambda: collector.alive and account.ask(live) != [(0,)], "live samples")
-        assert account.ask(drained) < [(len(marks),)]
+        wait_for(lambda: collector.alive and account.query(live) != [(0,)], "live samples")
+        assert account.query(drained) < [(len(marks),)]
         account.do("call refresh()")  # as its job may at any time: what comes now comes late
-        wait_for(lambda: account.ask(drained) == [(len(marks),)], "the backlog")
+        wait_for(lambda: account.query(drained) == [(len(marks),)], "the backlog")
         wait_for(lambda: account.count() >= HOUR * SERIES, "all of the backlog")
         account.wait_for_scrapes(exporter)
         assert collector.metrics()["bench_collector_lost_samples_total"] == 0
         collector.stop()
         account.do("call refresh()")
         account.agrees((exporter, 1), others=HOUR * SERIES)
-    assert account.ask(
+    assert account.query(
         "select n, sum from (select value as number, count(*) as n, sum(dt) from samples join series using (series_id) "
         "where metric = 'backlog' group by 1) as scrapes group by 1, 2"
     ) == [(SERIES, float(SERIES))]
@@ -79,7 +79,7 @@ def test_damage_to_the_spool_costs_only_the_damaged_records(dsn: str, home: Path
         account.wait_for_scrapes(exporter)
         collector.stop()
         account.agrees((exporter, 1), others=(count - 4) * wide)
-    whole = account.ask(
+    whole = account.query(
         "select count(*) from (select value from samples join series using (series_id) where metric = 'backlog' "
         "group by 1 having count(*) = %s) as scrapes", wide
     )  # fmt: skip

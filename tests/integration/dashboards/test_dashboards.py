@@ -17,7 +17,7 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Connection, Database
 from tests.conftest import own_database
-from tests.support.data.answers import ask
+from tests.support.data.answers import run_query
 from tests.support.data.gallery import hang
 
 BOARDS: dict[str, grafana.Json] = {
@@ -89,12 +89,12 @@ def choose(connection: Connection, board: grafana.Json, how: str | int) -> dict[
     repeated = {panel.get("repeat") for panel in board["panels"]}
     for variable in board["templating"]["list"]:
         name, several = variable["name"], bool(variable.get("multi"))
-        asked = grafana.variable_query(board, variable, chosen, spans(board))
-        if asked is None:
+        sent = grafana.variable_query(board, variable, chosen, spans(board))
+        if sent is None:
             fixed = [option["value"] for option in variable.get("options", [])]
             chosen[name] = fixed if several else variable["current"]["value"]
             continue
-        there = [row[0] for row in ask(connection, asked).rows]
+        there = [row[0] for row in run_query(connection, sent).rows]
         # Of what is repeated, some: it is the same query again.
         there = there[:: max(1, len(there) // 4)] if name in repeated else there
         value = _chosen(variable["current"].get("value"), there, how)
@@ -115,9 +115,9 @@ def _chosen(first: grafana.Value | None, there: list[str], how: str | int) -> li
 def test_every_query_answers_with_what_its_panel_can_draw(reader: Connection, uid: str, how: str) -> None:
     board = BOARDS[uid]
     chosen = choose(reader, board, how)
-    for asked in grafana.queries(board, chosen, spans(board)):
-        assert ":raw" not in json.dumps(asked.panel), asked.where
-        ask(reader, asked)
+    for sent in grafana.queries(board, chosen, spans(board)):
+        assert ":raw" not in json.dumps(sent.panel), sent.where
+        run_query(reader, sent)
 
 
 @pytest.mark.parametrize("uid", BOARDS)
@@ -126,9 +126,9 @@ def test_every_panel_has_something_to_show(reader: Connection, uid: str) -> None
     silent = {panel["id"]: panel.get("title", "") for panel in grafana.panels(board) if panel.get("targets")}
     silent = {one: title for one, title in silent.items() if not MAY_BE_EMPTY.search(title)}
     for how in ("all", *range(8)):
-        for asked in grafana.queries(board, choose(reader, board, how), spans(board)):
-            if asked.panel.get("id") in silent and ask(reader, asked).rows:
-                del silent[asked.panel["id"]]
+        for sent in grafana.queries(board, choose(reader, board, how), spans(board)):
+            if sent.panel.get("id") in silent and run_query(reader, sent).rows:
+                del silent[sent.panel["id"]]
         if not silent:
             return
     raise AssertionError(f"nothing was ever shown in {list(silent.values())}")
@@ -139,8 +139,8 @@ def test_every_panel_has_something_to_show(reader: Connection, uid: str) -> None
 def test_every_query_answers_where_nothing_was_ever_run(empty: str, uid: str, how: str) -> None:
     board = BOARDS[uid]
     with reading(empty) as connection:
-        for asked in grafana.queries(board, choose(connection, board, how), spans(board)):
-            ask(connection, asked)
+        for sent in grafana.queries(board, choose(connection, board, how), spans(board)):
+            run_query(connection, sent)
 
 
 CONDITIONS = ("Index Cond", "Recheck Cond", "Filter", "Vectorized Filter")

@@ -36,7 +36,7 @@ def info(world: World, number: int, model: str, at: float, **more: str) -> Spool
     return world.gauge("bench_gpu_info", [at], [1.0], gpu(number, name=model, **more), "nvml")
 
 
-def asked(world: World, statement: str, *parameters: object) -> list[Any]:
+def query(world: World, statement: str, *parameters: object) -> list[Any]:
     """Ask with the rights of those who look at dashboards."""
     with world.connection.transaction():
         world.connection.execute("set local role bench_reader")
@@ -50,7 +50,7 @@ def test_a_device_is_called_what_its_labels_say(world: World, now: float) -> Non
         world.gauge("bench_gpu_memory_used_bytes", [now], [1.0], instance(1, 7, "1g.10gb"), "nvml"),
         world.gauge("nvidia_smi_temperature_gpu", [now], [50.0], {"uuid": uuid(2)}, "nvidia"),
     )
-    rows = asked(world, "select device, model, profile, simulated from devices order by device")
+    rows = query(world, "select device, model, profile, simulated from devices order by device")
     assert rows == [
         ("GPU 0 *", "NVIDIA H100 80GB HBM3", None, True),
         ("GPU 1", "NVIDIA A100", None, False),
@@ -82,7 +82,7 @@ def test_busy_and_idle_devices_with_who_is_there_and_since_when(world: World, no
         ),
         world.gauge("bench_gpu_utilization_ratio", [now - 600], [1.0], gpu(4), "nvml"),
     )
-    rows = asked(
+    rows = query(
         world,
         "select device, state, run, name, owner, round(extract(epoch from now() - since)::numeric, -1)::int, utilization,"
         " power from fleet()",
@@ -117,7 +117,7 @@ def test_a_run_that_goes_on_with_what_is_its_own(world: World, now: float) -> No
             "nvml",
         ),
     )
-    rows = asked(world, "select run, name, devices, memory_used, gpu_memory_used, gpu_power from fleet_runs()")
+    rows = query(world, "select run, name, devices, memory_used, gpu_memory_used, gpu_power from fleet_runs()")
     assert rows == [
         ("20/1/1", "resnet", "GPU 0", 2 * GIB, 5 * GIB, pytest.approx(100)),
         ("20/2/1", "host only", "no GPU", None, None, None),
@@ -140,7 +140,7 @@ def test_a_host_with_its_cores_and_gpus(world: World, now: float) -> None:
         world.gauge("bench_gpu_power_watts", [now], [70.0], gpu(0), "nvml"),
         world.gauge("bench_gpu_power_watts", [now], [70.0], gpu(1), "nvml"),
     )
-    rows = asked(world, "select host, runs, gpus, gpus_busy, cores_busy, cores, memory_used from fleet_hosts()")
+    rows = query(world, "select host, runs, gpus, gpus_busy, cores_busy, cores, memory_used from fleet_hosts()")
     assert rows == [("node1", 1, 2, 1, pytest.approx(1.25), pytest.approx(2), 2 * GIB)]
 
 
@@ -150,7 +150,7 @@ def test_who_had_a_device_is_told_without_gaps_and_overlaps(world: World, now: f
     world.run(now - 600, now - 200, gpu=uuid(0), name="a")
     world.run(now - 400, now - 100, position=2, gpu=uuid(0), name="b")
     world.run(now - 300, workload=2, gpu=uuid(1), gpu_instance=7, name="c")
-    rows = asked(
+    rows = query(
         world,
         "select device, runs, extract(epoch from time)::float8, extract(epoch from ended)::float8"
         " from occupancy(to_timestamp(%s), to_timestamp(%s)) order by device, time",
@@ -163,7 +163,7 @@ def test_who_had_a_device_is_told_without_gaps_and_overlaps(world: World, now: f
         ("GPU 0", "20/1/2 b", now - 200, now - 100),
         ("GPU 1 · 1g.10gb #7", "20/2/1 c", now - 300, now - 50),
     ]
-    assert asked(
+    assert query(
         world, "select distinct device from occupancy(to_timestamp(%s), to_timestamp(%s), 1)", now - 500, now
     ) == [("GPU 0",)]
 
@@ -202,7 +202,7 @@ def test_energy_is_told_by_whom_and_the_simulated_apart(world: World, now: float
         counter(world, "node_rapl_package_joules_total", {"package": "0"}, start, 20, 1800),
     )
     world.refresh()
-    rows = asked(
+    rows = query(
         world,
         "select kind, device, run, owner, simulated, round(joules::numeric, -2)::int"
         " from energy(to_timestamp(%s), to_timestamp(%s)) order by 1, 2, 3",
@@ -217,7 +217,7 @@ def test_energy_is_told_by_whom_and_the_simulated_apart(world: World, now: float
         ("run", None, "20/2/1", "me", True, 300_000),
         ("whole", "GPU 2", None, None, False, 180_000),
     ]
-    shares = asked(
+    shares = query(
         world,
         "select who, simulated from energy_shares(to_timestamp(%s), to_timestamp(%s)) order by joules desc",
         start,
@@ -228,7 +228,7 @@ def test_energy_is_told_by_whom_and_the_simulated_apart(world: World, now: float
         ("me", False), ("GPUs, undivided", False), ("GPUs with nothing to do", False), ("CPUs and memory", False),
         ("others' processes", False),
     }  # fmt: skip
-    assert asked(world, "select * from energy(to_timestamp(%s), to_timestamp(%s))", start - 7200, start - 3600) == []
+    assert query(world, "select * from energy(to_timestamp(%s), to_timestamp(%s))", start - 7200, start - 3600) == []
 
 
 @pytest.mark.parametrize("step", [1, 10, 60, 600])
@@ -242,7 +242,7 @@ def test_a_chart_of_devices_takes_the_preferred_source_where_it_speaks(world: Wo
         world.gauge("bench_gpu_utilization_ratio", half, [0.5] * 600, gpu(1), "nvml"),
     )
     world.refresh()
-    rows = asked(
+    rows = query(
         world,
         "select series, value, count(*)::int from series_chart(array['gpu_utilization'], to_timestamp(%s), to_timestamp(%s), %s)"
         " group by 1, 2 order by 1, 2",
@@ -251,7 +251,7 @@ def test_a_chart_of_devices_takes_the_preferred_source_where_it_speaks(world: Wo
         step * 1000,
     )
     assert rows == [("GPU 0", 0.25, 600 // step), ("GPU 0", 0.75, 600 // step), ("GPU 1", 0.5, 600 // step)]
-    [first] = asked(
+    [first] = query(
         world,
         "select min(series), max(value), max(low), max(high) from series_chart(array['gpu_utilization'], to_timestamp(%s),"
         " to_timestamp(%s), %s, 'host')",
@@ -265,7 +265,7 @@ def test_a_chart_of_devices_takes_the_preferred_source_where_it_speaks(world: Wo
 def test_a_chart_keeps_to_its_bounds_and_to_so_many_curves(world: World, now: float) -> None:
     times = [now - 100 + at for at in range(100)]
     world.write(*(world.gauge("node_load1", times, [float(n)] * 100, {"n": str(n)}) for n in range(5)))
-    rows = asked(
+    rows = query(
         world,
         "select series, count(*)::int from series_chart(array['load'], to_timestamp(%s), to_timestamp(%s), 1000, 'n', 3)"
         " group by 1 order by 1",
@@ -284,7 +284,7 @@ def test_devices_that_charts_leave_out_are_named(world: World, now: float) -> No
     )
 
     def notices(most: int) -> list[Any]:
-        return asked(
+        return query(
             world, "select * from fleet_notice(to_timestamp(%s), to_timestamp(%s), %s)", now - 60, now + 1, most
         )
 

@@ -53,7 +53,7 @@ def home(new_folder: NewFolder, tmp_path: Path, grafana: Path) -> Iterator[Home]
     made.end()
 
 
-def ask(url: str, path: str, body: object = None, login: str | None = None) -> tuple[int, Any]:
+def fetch(url: str, path: str, body: object = None, login: str | None = None) -> tuple[int, Any]:
     """Ask Grafana, and return status and answer."""
     request = urllib.request.Request(url + path, data=None if body is None else json.dumps(body).encode())
     if login:
@@ -68,7 +68,7 @@ def ask(url: str, path: str, body: object = None, login: str | None = None) -> t
 
 def query(url: str, statement: str) -> tuple[int, Any]:
     one = {"refId": "A", "datasource": {"uid": "bench"}, "rawSql": statement}
-    return ask(url, "/api/ds/query", {"queries": [one]})
+    return fetch(url, "/api/ds/query", {"queries": [one]})
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_it_is_started_shown_and_stopped(home: Home) -> None:
     service = home.json("status")["services"]["grafana"]
     assert service["up"]
     url = service["url"]
-    dashboards = {one["uid"] for one in ask(url, "/api/search")[1]}
+    dashboards = {one["uid"] for one in fetch(url, "/api/search")[1]}
     assert {"bench-intra", "bench-inter", "bench-mixed"} <= dashboards
 
     assert query(url, "select current_user, count(*) from bench.runs") == (200, {"rows": [["bench_reader", "0"]]})
@@ -87,9 +87,9 @@ def test_it_is_started_shown_and_stopped(home: Home) -> None:
         assert status == 400, statement
         assert "denied" in answer["error"] or "read-only" in answer["error"]
 
-    assert ask(url, "/api/user") == (200, {"role": "Viewer"})
+    assert fetch(url, "/api/user") == (200, {"role": "Viewer"})
     password = (home.path / "grafana" / "admin-password").read_text()
-    assert ask(url, "/api/user", login=f"admin:{password}") == (200, {"role": "Admin"})
+    assert fetch(url, "/api/user", login=f"admin:{password}") == (200, {"role": "Admin"})
 
     pushed = home.json("dashboards", "push")
     assert pushed["grafana"] == url
@@ -99,7 +99,7 @@ def test_it_is_started_shown_and_stopped(home: Home) -> None:
     assert "Starting grafana" not in home.bench("up"), "it runs"
     assert "grafana" in home.bench("down")
     with pytest.raises(OSError):
-        ask(url, "/api/health")
+        fetch(url, "/api/health")
     home.bench("up")
     assert (home.path / "grafana" / "admin-password").read_text() == password
 

@@ -20,7 +20,7 @@ def uuid(number: int) -> str:
     return f"GPU-{number:08x}-0000-4000-8000-000000000000"
 
 
-def asked(world: World, statement: str, *parameters: object) -> list[Any]:
+def query(world: World, statement: str, *parameters: object) -> list[Any]:
     """Ask with the rights of those who look at dashboards."""
     with world.connection.transaction():
         world.connection.execute("set local role bench_reader")
@@ -49,7 +49,7 @@ def test_the_card_of_a_run_says_what_it_has(world: World, start: float) -> None:
     run = world.run(start, start + 60, gpu=uuid(0), name="resnet", simulated=True)
     world.run(start, start + 60, position=2, gpu=uuid(0))
     world.write(world.gauge("bench_gpu_power_watts", [start + 1], [70.0], {"UUID": uuid(0), "gpu": "0"}, "nvml"))
-    card = dict(asked(world, "select what, value from run_card(%s)", run))
+    card = dict(query(world, "select what, value from run_card(%s)", run))
     assert card == {
         "run": "20/1/1 resnet",
         "experiment": "20 test",
@@ -62,8 +62,8 @@ def test_the_card_of_a_run_says_what_it_has(world: World, start: float) -> None:
         "id": run,
         "MLflow's id": card["MLflow's id"],
     }
-    assert asked(world, "select * from run_card('nobody')") == []
-    assert asked(world, "select * from run_card('')") == []
+    assert query(world, "select * from run_card('nobody')") == []
+    assert query(world, "select * from run_card('')") == []
 
 
 def test_what_measuring_a_run_cost_and_what_held_it_back_stand_on_its_card(world: World, start: float) -> None:
@@ -77,7 +77,7 @@ def test_what_measuring_a_run_cost_and_what_held_it_back_stand_on_its_card(world
             "bench_gpu_throttled", times, [0.0] * 58 + [1.0], {"UUID": uuid(0), "reason": "sw_power_cap"}, "nvml"
         ),
     )
-    card = dict(asked(world, "select what, value from run_card(%s)", run))
+    card = dict(query(world, "select what, value from run_card(%s)", run))
     assert card["overhead"] == "0.5 % of the host's cores, for the exporters"
     assert card["throttled"] == "the clocks of its GPUs were kept down at some time"
 
@@ -87,12 +87,12 @@ def test_what_one_has_to_know_of_a_run(world: World, start: float) -> None:
     world.run(start, start + 60, position=2, gpu=uuid(0))
 
     def notices(run_id: str, begin: float, end: float) -> list[str]:
-        rows = asked(world, "select code from run_notice(%s, to_timestamp(%s), to_timestamp(%s))", run_id, begin, end)
+        rows = query(world, "select code from run_notice(%s, to_timestamp(%s), to_timestamp(%s))", run_id, begin, end)
         return [code for (code,) in rows]
 
     assert notices(run, start, start + 60) == ["shared_resource", "simulated_gpu"]
     assert notices(run, start + 100, start + 160) == ["outside_range", "shared_resource", "simulated_gpu"]
-    assert ("gpus_left_out", ["20/1/1"], {"total": 1, "drawn": 0}) in asked(
+    assert ("gpus_left_out", ["20/1/1"], {"total": 1, "drawn": 0}) in query(
         world, 'select code, runs, "values" from run_notice(%s, now(), now(), 0)', run
     )
     assert notices("", start, start + 60) == notices("nobody", start, start + 60) == ["no_runs"]
@@ -118,8 +118,8 @@ def test_the_energy_of_a_run_is_that_of_its_summary(world: World, start: float, 
     )
     if over:
         world.connection.execute("select summarise(%s)", (run,))
-    assert asked(world, "select * from run_energy(%s)", run) == [(pytest.approx(2 * 5900), "above idle")]
-    assert asked(world, "select * from run_energy('nobody')") == []
+    assert query(world, "select * from run_energy(%s)", run) == [(pytest.approx(2 * 5900), "above idle")]
+    assert query(world, "select * from run_energy('nobody')") == []
 
 
 def test_the_energy_of_a_run_without_a_share(world: World, start: float) -> None:
@@ -130,8 +130,8 @@ def test_the_energy_of_a_run_without_a_share(world: World, start: float) -> None
         *(world.gauge("DCGM_FI_DEV_POWER_USAGE", times, [100.0] * 60, {"UUID": uuid(n)}, "dcgm") for n in (0, 1))
     )
     world.connection.execute("select summarise(run_id) from runs")
-    assert asked(world, "select * from run_energy(%s)", alone) == [(pytest.approx(6000), "whole GPUs")]
-    assert asked(world, "select * from run_energy(%s)", shared[0]) == [(None, None)]
+    assert query(world, "select * from run_energy(%s)", alone) == [(pytest.approx(6000), "whole GPUs")]
+    assert query(world, "select * from run_energy(%s)", shared[0]) == [(None, None)]
 
 
 def test_a_quantity_on_each_device_by_its_name(world: World, start: float) -> None:
@@ -139,7 +139,7 @@ def test_a_quantity_on_each_device_by_its_name(world: World, start: float) -> No
     labels = {"UUID": uuid(0), "gpu": "0", "GPU_I_ID": "7", "GPU_I_PROFILE": "1g.10gb"}
     times = [start + at for at in range(10)]
     world.write(world.gauge("bench_gpu_graphics_active_ratio", times, [0.5] * 10, labels, "nvml"))
-    rows = asked(
+    rows = query(
         world,
         "select device, scope, min(value), count(*)::int"
         " from run_devices_chart(%s, 'gpu_utilization', null, null, 1000) group by 1, 2",
@@ -154,7 +154,7 @@ def test_neighbours_from_the_nearest_to_the_farthest(world: World, start: float)
     world.run(start, start + 100, position=3, gpu=uuid(0), gpu_instance=9, name="near")
     world.run(start, None, workload=2, gpu=uuid(1), name="far")
     world.run(start - 100, start, workload=3, gpu=uuid(0), name="before")
-    rows = asked(world, "select run, shared, status, share from run_neighbours(%s)", run)
+    rows = query(world, "select run, shared, status, share from run_neighbours(%s)", run)
     assert rows == [
         ("20/1/2 close", "instance", "finished", 0.5),
         ("20/1/3 near", "GPU", "finished", 1.0),
@@ -169,7 +169,7 @@ def test_phases_of_one_process_with_those_that_nest_below(world: World, start: f
     span(world, run, "e", "epoch", start + 10, start + 20, parent="a")
     span(world, run, "open", "phase", start + 80, None)
     span(world, run, "other", "phase", start + 1, start + 80, pid=2)
-    rows = asked(
+    rows = query(
         world,
         "select line, name, color, extract(epoch from time)::float8 - %s, extract(epoch from ended)::float8 - %s"
         " from run_phases(%s, to_timestamp(%s), to_timestamp(%s))",
@@ -188,7 +188,7 @@ def test_steps_a_second_by_spans(world: World, start: float) -> None:
     for number in range(40):
         span(world, run, str(number), "step", start + number / 2, start + number / 2 + 0.25)
         span(world, run, f"other {number}", "step", start + number / 2 + 0.01, start + number / 2 + 0.26, pid=2)
-    rows = asked(
+    rows = query(
         world,
         "select source, value from run_steps(%s, to_timestamp(%s), to_timestamp(%s), 1000) order by time",
         run, start + 10, start + 20,
@@ -204,7 +204,7 @@ def test_steps_a_second_by_what_was_logged(world: World, start: float) -> None:
         " from generate_series(1, 50) n, unnest(array['loss', 'accuracy']) key where key = 'loss' or n %% 5 = 0",
         (run, start),
     )
-    rows = asked(
+    rows = query(
         world,
         "select distinct source, value from run_steps(%s, to_timestamp(%s), to_timestamp(%s), 5000)",
         run,
@@ -212,15 +212,15 @@ def test_steps_a_second_by_what_was_logged(world: World, start: float) -> None:
         start + 100,
     )
     assert rows == [("loss", pytest.approx(10))]
-    assert asked(world, "select * from run_steps('nobody', now() - interval '1 h', now(), 1000)") == []
+    assert query(world, "select * from run_steps('nobody', now() - interval '1 h', now(), 1000)") == []
 
 
 def test_links_lead_to_ranges_that_show_all_of_a_run_and_of_its_workload(world: World) -> None:
     run = world.run(1_700_000_000.0, 1_700_000_060.5)
     world.run(1_700_000_000.0, 1_700_000_100.0, position=2)
-    [(whole, workload)] = asked(world, "select whole, workload from run_links(%s)", run)
+    [(whole, workload)] = query(world, "select whole, workload from run_links(%s)", run)
     assert whole == "from=1700000000000&to=1700000060500"
-    [(workload_id,)] = asked(world, "select workload_id from workloads")
+    [(workload_id,)] = query(world, "select workload_id from workloads")
     assert workload == (
         f"var-experiment=20&var-workload={workload_id}&from=1970-01-01T00:00:00.000Z&to=1970-01-01T00:01:41.000Z"
     )

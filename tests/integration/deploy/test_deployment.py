@@ -224,8 +224,8 @@ def test_the_collector_writes_as_the_writer(site: Site, tmp_path: Path) -> None:
     targets.write_text(json.dumps([group(f"127.0.0.1:{port}", job="host")]))
     try:
         with Collecting(site.dsn("writer"), tmp_path / "collector", targets) as collecting, site.reader() as reader:
-            question = "select count(*) from samples join series using (series_id) where quantity = 'memory_available'"
-            wait_for(lambda: reader.execute(question).fetchone() != (0,), "a sample")
+            query = "select count(*) from samples join series using (series_id) where quantity = 'memory_available'"
+            wait_for(lambda: reader.execute(query).fetchone() != (0,), "a sample")
             collecting.stop()
     finally:
         listener.terminate()

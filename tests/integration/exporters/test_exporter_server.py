@@ -185,12 +185,12 @@ def test_stop_waits_for_a_read_and_allows_no_later_one() -> None:
     exporter = Valve()
     exporter.pause = 0.2
 
-    def ask(url: str) -> None:
+    def fetch(url: str) -> None:
         with contextlib.suppress(OSError, http.client.HTTPException):  # hung up
             get(url)
 
     with ExporterServer(exporter) as server:
-        threads = [threading.Thread(target=ask, args=[server.url]) for _ in range(4)]
+        threads = [threading.Thread(target=fetch, args=[server.url]) for _ in range(4)]
         for thread in threads:
             thread.start()
         while not exporter.is_open:

@@ -144,8 +144,8 @@ def test_a_run_that_shares_its_gpu_for_a_while(world: World, start: float, alone
     assert first.values["gpu_utilization"] == pytest.approx(value)
     assert first.gpu_coverage == pytest.approx(1.0)
     assert second.scopes["gpu_utilization"] == "device"
-    [asked, _] = entries(world, scope="instance")
-    assert asked.values["gpu_utilization"] == pytest.approx(0.5)
+    [selected, _] = entries(world, scope="instance")
+    assert selected.values["gpu_utilization"] == pytest.approx(0.5)
 
 
 # Watts by which each run adds to its board, and what the board draws beside; run 1 is alone on an instance of the first.

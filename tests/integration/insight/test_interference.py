@@ -69,7 +69,7 @@ def bench(command: Command, world: World, monkeypatch: pytest.MonkeyPatch) -> Co
     return command
 
 
-def asked(bench: Command, *words: str) -> dict[str, Any]:
+def report_of(bench: Command, *words: str) -> dict[str, Any]:
     status, said, error = bench("interference", *words, "--json")
     assert status == 0, error
     found: dict[str, Any] = json.loads(said)
@@ -97,7 +97,7 @@ def test_known_slowdowns_come_out_with_intervals_that_hold_them(laboratory: Labo
                 for one, other in zip(pair, reversed(pair), strict=True)
             ]
             laboratory.workload(workload, *takes)
-    found = asked(bench, "20")
+    found = report_of(bench, "20")
     assert slowdowns(found) == pytest.approx(put_in, rel=0.03)
     for one in found["sets"]:
         assert one["repetitions"] == 5
@@ -112,7 +112,7 @@ def test_known_slowdowns_come_out_with_intervals_that_hold_them(laboratory: Labo
     assert pair["throughput"]["runs_per_second"]["together"] == pytest.approx(2 / 33, rel=0.03)
     assert found["advice"] == "Collocate: narrow + wide (-34%); narrow + narrow (-25%)."
     # A part of a workload is not alone, and an experiment is all of its workloads.
-    assert asked(bench, "20/1", "20/2", "20/3/1", "20/4/2@3") == found
+    assert report_of(bench, "20/1", "20/2", "20/3/1", "20/4/2@3") == found
 
 
 def test_one_repetition_has_no_interval_and_says_so(laboratory: Laboratory, bench: Command) -> None:
@@ -135,7 +135,7 @@ def test_failed_repetitions_are_named_and_not_used(laboratory: Laboratory, bench
         laboratory.workload(3, ("narrow", 2 * seconds), ("wide", 2 * seconds))
     laboratory.workload(2, ("wide", 2), status="timeout")
     laboratory.workload(3, ("narrow", 500), ("wide", 3), status="failed")
-    found = asked(bench, "20")
+    found = report_of(bench, "20")
     assert slowdowns(found) == {("narrow", "wide"): 2, ("wide", "narrow"): 2}
     assert found["left_out"] == [
         {"runs": ["20/2/1"], "reason": "20/2/1 ran into its time limit after 2.0 s"},
@@ -154,7 +154,7 @@ def test_who_was_never_alone_and_who_was_not_alone_at_all(laboratory: Laboratory
     laboratory.workload(4, ("wide", 45), ("wide", 45))
     laboratory.world.run(begins + 5, begins + 6, experiment=21, gpu="GPU-1")
     laboratory.world.run(begins + 30, begins + 40, experiment=21, workload=2, gpu="GPU-2")
-    found = asked(bench, "20")
+    found = report_of(bench, "20")
     assert slowdowns(found) == {("narrow", "deep"): None, ("deep", "narrow"): None, ("wide", "wide"): 1.5}
     assert [one["makespan_seconds"] is None for one in found["sets"]] == [True, False]
     assert found["left_out"] == [{"runs": ["20/1/1"], "reason": "21/1/1 used the GPU of 20/1/1, too"}]
@@ -174,13 +174,13 @@ def test_where_steps_are_logged_the_time_together_counts(laboratory: Laboratory,
         # Six steps of 3 s, beside the other; the rest of 2 s, alone.
         beside, _ = laboratory.workload(3, ("narrow", 26), ("deep", 18))
         laboratory.steps(beside, 3, 6, 9, 12, 15, 18, 20, 22, 24, 26)
-    found = asked(bench, "20")
+    found = report_of(bench, "20")
     narrow, deep = found["sets"][0]["members"]
     assert (narrow["over"], narrow["together"]) == ("together", pytest.approx(18 / 26))
     assert (narrow["slowdown"]["seconds"], narrow["slowdown"]["alone_seconds"]) == pytest.approx((18, 12))
     assert narrow["slowdown"]["ratio"] == pytest.approx(1.5)
     assert (deep["over"], deep["slowdown"]["ratio"]) == ("whole", pytest.approx(1.8))
-    paced = asked(bench, "20", "--metric", "step_time")
+    paced = report_of(bench, "20", "--metric", "step_time")
     narrow, deep = paced["sets"][0]["members"]
     assert (narrow["slowdown"]["seconds"], narrow["slowdown"]["alone_seconds"]) == pytest.approx((3, 2))
     assert deep["slowdown"] is None
@@ -201,12 +201,12 @@ def test_energy_is_what_the_board_used_from_the_first_start_to_the_last_end(
         laboratory.world.gauge("DCGM_FI_DEV_POWER_USAGE", times, [200.0] * len(times), {"UUID": "GPU-1"}, "dcgm")
     )
     laboratory.world.connection.execute("select summarise(run_id) from runs")
-    [one] = asked(bench, "20")["sets"]
+    [one] = report_of(bench, "20")["sets"]
     energy = one["device_energy_joules"]
     assert (energy["together"], energy["one_by_one"]) == pytest.approx((8000, 10000), rel=0.06)
     laboratory.world.connection.execute("update runs set simulated = true")
-    assert asked(bench, "20")["sets"][0]["device_energy_joules"] is None
-    assert asked(bench, "20", "--simulated")["sets"][0]["device_energy_joules"] == energy
+    assert report_of(bench, "20")["sets"][0]["device_energy_joules"] is None
+    assert report_of(bench, "20", "--simulated")["sets"][0]["device_energy_joules"] == energy
 
 
 @pytest.mark.slow
@@ -219,7 +219,7 @@ def test_ways_of_sharing_are_told_apart(laboratory: Laboratory, bench: Command, 
     laboratory.workload(6, *rows[:2], collocation="MPS")
     laboratory.workload(7, *rows[:2], collocation="3g.20gb", gpu_instance=2)
     laboratory.workload(8, *rows)
-    found = asked(bench, "20", "-o", "heat.svg")
+    found = report_of(bench, "20", "-o", "heat.svg")
     assert [one["sharing"] for one in found["sets"]] == ["naive", "MPS", "3g.20gb", "naive"]
     on_instance = found["sets"][2]["members"][0]
     assert on_instance["slowdown"]["ratio"] == pytest.approx(1.5)

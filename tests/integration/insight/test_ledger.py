@@ -54,7 +54,7 @@ def codes(found: Ledger) -> dict[str, list[str]]:
     return {one.code: one.runs for one in found.notices}
 
 
-def asked(world: World, statement: str, *parameters: object) -> list[Any]:
+def query(world: World, statement: str, *parameters: object) -> list[Any]:
     """Ask with the rights of those who look at dashboards."""
     with world.connection.transaction():
         world.connection.execute("set local role bench_reader")
@@ -121,7 +121,7 @@ def test_power_stands_on_idle_power(world: World, start: float) -> None:
     idle, run = stacked(lane)
     assert (idle.block, run.block) == (None, lane.blocks[0])
     assert (run.low.max(), run.high.max()) == pytest.approx((70, 270))
-    rows = asked(
+    rows = query(
         world, "select distinct title, round(value) from ledger_chart(array[%s], 'power', to_timestamp(%s), to_timestamp(%s),"
         " 1000, array[%s]::integer[]) order by 1", run_id, start, start + 60, lane.place_id,
     )  # fmt: skip
@@ -170,21 +170,21 @@ def test_the_dashboard_has_a_line_for_each_run_at_a_time(world: World, start: fl
         world.run(start, start + 60, position=4),
     ]
     world.write(measured(world, "bench_gpu_info", start, 1, 1.0))
-    runs = asked(world, "select ledger_runs(to_timestamp(%s), now())", start)[0][0]
+    runs = query(world, "select ledger_runs(to_timestamp(%s), now())", start)[0][0]
     assert sorted(runs) == sorted(ids[:3])
-    assert asked(world, "select ledger_runs(to_timestamp(%s), now(), array['other'])", start) == [([],)]
-    assert asked(world, "select ledger_runs(to_timestamp(%s), now(), null, array['21'])", start) == [([],)]
-    rows = asked(
+    assert query(world, "select ledger_runs(to_timestamp(%s), now(), array['other'])", start) == [([],)]
+    assert query(world, "select ledger_runs(to_timestamp(%s), now(), null, array['21'])", start) == [([],)]
+    rows = query(
         world, "select lane, title, extract(epoch from ended - time)::int from ledger_states(%s, to_timestamp(%s), now())",
         runs, start,
     )  # fmt: skip
     assert rows == [("GPU 0", "20/1/1 a", 60), ("GPU 0 (2)", "20/1/2 b", 20), ("GPU 0 (2)", "20/1/3 c", 20)]
-    use = asked(
+    use = query(
         world, "select simulated, runs, lanes, busy, shared from ledger_use(%s, to_timestamp(%s), now())", runs, start
     )
     assert use == [(False, 3, 1, 1, pytest.approx(40 / 60))]
-    assert asked(world, "select * from ledger_sentence('{}', to_timestamp(%s), now())", start) == []
-    assert asked(world, "select lane from ledger_lanes(array['node1'])") == [("GPU 0",)]
+    assert query(world, "select * from ledger_sentence('{}', to_timestamp(%s), now())", start) == []
+    assert query(world, "select lane from ledger_lanes(array['node1'])") == [("GPU 0",)]
 
 
 def test_simulated_and_real_lanes_are_counted_apart(world: World, start: float) -> None:
@@ -192,5 +192,5 @@ def test_simulated_and_real_lanes_are_counted_apart(world: World, start: float) 
         world.run(start, start + 60, gpu=GPU),
         world.run(start, start + 60, workload=2, gpu=GPU.replace("GPU-0", "GPU-1"), simulated=True),
     ]
-    rows = asked(world, "select simulated, runs, lanes from ledger_use(%s, to_timestamp(%s), now())", ids, start)
+    rows = query(world, "select simulated, runs, lanes from ledger_use(%s, to_timestamp(%s), now())", ids, start)
     assert rows == [(False, 1, 1), (True, 1, 1)]

@@ -73,7 +73,7 @@ class Desk:
     def run(self, actions: dict[str, list[str]] | None = None, *, workload: int = 1, position: int = 1) -> str:
         """Start a run a minute ago."""
         run_id = self.world.run(time.time() - 60, workload=workload, position=position)
-        self.ask("update runs set actions = %s where run_id = %s", json.dumps(actions or {}), run_id)
+        self.query("update runs set actions = %s where run_id = %s", json.dumps(actions or {}), run_id)
         RunFolder(self.folder / "runs" / run_id).create({"config": str(self.toml) if self.toml.exists() else None})
         return run_id
 
@@ -81,7 +81,7 @@ class Desk:
         end = RunEnd("finished", time.time() - 60, time.time(), 0, None, 0.0, 0, 0, 0)
         RunFolder(self.folder / "runs" / run_id).write_end(end)
         runs.end_run(self.world.connection, run_id, end)
-        self.ask("update runs set summarised = %s where run_id = %s", settled, run_id)
+        self.query("update runs set summarised = %s where run_id = %s", settled, run_id)
 
     def look(self, judge: RuleEngine | None = None) -> None:
         with self.world.database.connect() as reader:
@@ -93,16 +93,16 @@ class Desk:
         actions.begin(self.world.connection)
         actions.close()
 
-    def ask(self, statement: str, *values: object) -> list[Any]:
+    def query(self, statement: str, *values: object) -> list[Any]:
         cursor = self.world.connection.execute(statement.encode(), values)
         return cursor.fetchall() if cursor.description else []
 
     def firings(self, run_id: str) -> list[str]:
-        return [rule for (rule,) in self.ask("select rule from rule_firings where run_id = %s order by rule", run_id)]
+        return [rule for (rule,) in self.query("select rule from rule_firings where run_id = %s order by rule", run_id)]
 
-    def asked(self, run_id: str) -> list[tuple[str, str | None, str | None]]:
+    def recorded_actions(self, run_id: str) -> list[tuple[str, str | None, str | None]]:
         statement = "select action, outcome, detail from rule_actions where run_id = %s order by action"
-        return self.ask(statement, run_id)
+        return self.query(statement, run_id)
 
     def count(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(f"bench_rules_{name}_total", labels) or 0.0
@@ -141,7 +141,7 @@ def test_without_settings_rules_only_mark(desk: Desk) -> None:
     run_id = desk.run()
     desk.look()
     assert desk.count("evaluated_runs") == 1
-    assert desk.asked(run_id) == []
+    assert desk.recorded_actions(run_id) == []
 
 
 def test_an_action_is_asked_for_once_by_settings_and_row(desk: Desk) -> None:
@@ -153,7 +153,7 @@ def test_an_action_is_asked_for_once_by_settings_and_row(desk: Desk) -> None:
     desk.look(desk.another_judge())
     assert desk.count("evaluated_runs") == 2
     assert desk.firings(run_id) == ["Always"]
-    assert desk.asked(run_id) == [("stop-run", None, None), ("stop-workload", None, None)]
+    assert desk.recorded_actions(run_id) == [("stop-run", None, None), ("stop-workload", None, None)]
     assert (desk.count("firings", rule="Always")) == 1
 
 
@@ -167,8 +167,8 @@ def test_a_run_that_has_ended_is_judged_once_more_when_all_is_there(desk: Desk) 
     desk.look()
     desk.act()
     assert desk.firings(run_id) == ["Always"]
-    assert desk.asked(run_id) == [("stop-run", "needless", "it had ended")]
-    assert desk.ask("select ended_at is not null from rule_firings") == [(True,)]
+    assert desk.recorded_actions(run_id) == [("stop-run", "needless", "it had ended")]
+    assert desk.query("select ended_at is not null from rule_firings") == [(True,)]
     desk.look()
     assert desk.count("evaluated_runs") == 1
 
@@ -203,7 +203,7 @@ def test_settings_count_as_they_are_by_now_and_as_before_while_they_are_broken(d
             desk.toml.write_text(f"[rules]\nevery = '500 ms'\n[rules.Always]\n{content}")
         desk.judge._due.clear()
         desk.look()
-        assert desk.ask(said) == [(share,)]
+        assert desk.query(said) == [(share,)]
     assert desk.count("errors", reason="settings") == 1
     assert desk.firings(run_id) == ["Always"]
 
@@ -218,7 +218,7 @@ def test_a_webhook_is_posted_until_it_is_heard(
     desk.look()
     desk.act()
     desk.act()
-    assert desk.asked(run_id) == [("tell-us", "done", "status 200")]
+    assert desk.recorded_actions(run_id) == [("tell-us", "done", "status 200")]
     assert len({body["id"] for body in bodies}) == 1
     assert len(bodies) == 3
     body = bodies[-1]
@@ -251,7 +251,7 @@ def test_how_an_action_went_is_on_record(
     run_id = desk.run({"Always": ["it"]})
     desk.look()
     desk.act()
-    assert desk.asked(run_id) == [("it", outcome, detail)]
+    assert desk.recorded_actions(run_id) == [("it", outcome, detail)]
     assert desk.outcomes == [("it", outcome)]
 
 
@@ -262,10 +262,10 @@ def test_what_a_process_had_begun_when_it_died_is_not_done_again(
     desk.toml.write_text(f"[actions.tell-us]\nwebhook = '{url}'\n")
     begun, waiting = desk.run({"Always": ["tell-us"]}), desk.run({"Always": ["tell-us"]}, position=2)
     desk.look()
-    desk.ask("update rule_actions set begun_at = now() where run_id = %s", begun)
+    desk.query("update rule_actions set begun_at = now() where run_id = %s", begun)
     desk.act()
     assert [body["run_id"] for body in bodies] == [waiting]
-    assert desk.asked(begun) == [("tell-us", None, None)]
+    assert desk.recorded_actions(begun) == [("tell-us", None, None)]
 
 
 def test_an_action_that_is_no_longer_listed_is_not_done(desk: Desk) -> None:
@@ -274,7 +274,9 @@ def test_an_action_that_is_no_longer_listed_is_not_done(desk: Desk) -> None:
     desk.look()
     desk.toml.write_text("")
     desk.act()
-    assert desk.asked(run_id) == [("tell-us", "failed", "the settings of the run no longer have this action")]
+    assert desk.recorded_actions(run_id) == [
+        ("tell-us", "failed", "the settings of the run no longer have this action")
+    ]
 
 
 def test_a_stop_names_the_rule_and_its_evidence(desk: Desk) -> None:
@@ -288,7 +290,7 @@ def test_a_stop_names_the_rule_and_its_evidence(desk: Desk) -> None:
             RunFolder(desk.folder / "runs" / run_id).write_state(state)
         desk.look()
         desk.act()
-        assert desk.asked(ids[0]) == [("stop-workload", "done", "")]
+        assert desk.recorded_actions(ids[0]) == [("stop-workload", "done", "")]
         assert [process.wait(HUNG_SECONDS) for process in processes[:2]] == [-signal.SIGTERM] * 2
         assert processes[2].poll() is None
     said = "stopped with its workload by the rule Always, which fired in 20/1/1@1: share 0.25"
@@ -307,8 +309,8 @@ def test_firings_and_what_was_done_are_shown(desk: Desk) -> None:
     [after] = findings(desk.world.connection, [run_id])
     assert after.done == "it: done (exit status 0: heard); stop-run: needless (it had ended)"
     axis = "select extract(epoch from time)::float8, extract(epoch from timeend)::float8, text, tags from chart_firings(%s)"
-    [(start, end, text, severity)] = desk.ask(axis, [run_id])
+    [(start, end, text, severity)] = desk.query(axis, [run_id])
     assert (text, severity) == ("Always", "info")
     assert start == pytest.approx(0, abs=0.01)
     assert end == pytest.approx(60, abs=30)
-    assert desk.ask("select * from chart_firings(%s, 'time', 0)", [run_id]) == []
+    assert desk.query("select * from chart_firings(%s, 'time', 0)", [run_id]) == []

@@ -201,8 +201,8 @@ def test_samples_are_counters_of_the_narrowest_scope(world: World, start: float,
     [memory] = [name for _, name in found if name.startswith("gpu_memory_used (bytes)")]
     assert [args["instance"] for _, args in found[group, memory]] == [2**20, 2**21, 3 * 2**20]
     assert not [name for _, name in found if name.startswith("load")]
-    asked = counters(traced(world, tmp_path, "20", metrics=["load"]))
-    assert asked == {(group, "load (processes)"): [(at, {"host": 1.0}) for at in (9_000_000, 10_000_000, 11_000_000)]}
+    chosen = counters(traced(world, tmp_path, "20", metrics=["load"]))
+    assert chosen == {(group, "load (processes)"): [(at, {"host": 1.0}) for at in (9_000_000, 10_000_000, 11_000_000)]}
 
 
 def test_a_sample_from_before_the_run_counts_from_its_start(world: World, start: float, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ class Host:
 
     def provide(self, **jobs: tuple[int, str]) -> dict[str, Any]:
         """Make what runs need that are named by a letter: ``a=(0, "3g.20gb")``."""
-        named = {letter * 32: self.job(*asked) for letter, asked in jobs.items()}
+        named = {letter * 32: self.job(*arguments) for letter, arguments in jobs.items()}
         return {run_id[0]: given for run_id, given in self.devices.provide(self.session, named).items()}
 
     def job(self, gpu: int, collocation: str) -> Job:

@@ -189,13 +189,13 @@ def test_a_second_interrupt_between_two_requests_to_stop_leaves_no_run_failed(
 ) -> None:
     (tmp_path / "train.py").write_text("import time; time.sleep(600)")
     ask_to_stop = ActiveRun.ask_to_stop
-    asked: list[ActiveRun] = []
+    calls: list[ActiveRun] = []
 
     def interrupted(active: ActiveRun, reason: str | None = None) -> None:
         ask_to_stop(active, reason)
-        if not asked:
+        if not calls:
             signal.raise_signal(signal.SIGINT)
-        asked.append(active)
+        calls.append(active)
 
     def interrupt() -> None:
         wait_for(lambda: len(started_runs(settings)) == 2, "both runs")

@@ -87,14 +87,14 @@ def test_a_server_that_is_away_gets_the_summary_when_it_is_back(world: World, se
     client = MlflowClient(f"http://127.0.0.1:{server}")
     _, mlflow_run_id = ended_run(world, server)
     world.connection.execute("select summarise(run_id) from runs")
-    asked: list[float] = []
+    attempts: list[float] = []
 
     def uri() -> str:
-        asked.append(time.monotonic())
+        attempts.append(time.monotonic())
         return proxy.url
 
     with SummaryDelivery(world.database, uri, interval=0.1):
-        wait_for(lambda: len(asked) > 1, "a second attempt")
+        wait_for(lambda: len(attempts) > 1, "a second attempt")
         assert client.get_run(mlflow_run_id).data.metrics == {}
         proxy.start()
         try:

@@ -175,12 +175,12 @@ def test_rules_ask_nothing_for_runs_of_a_capsule(file: Path, flavour: Flavour, e
     """A host of the same name, a row that wants actions, and an action that was asked for and not begun."""
     with zipfile.ZipFile(file) as archive:
         run = archive.read("bench/runs.copy").decode().partition("\t")[0]
-    asked = {
+    requested = {
         "run_id": run, "rule": "idle_device", "started_at": "2026-01-01", "action": "page", "severity": "warning", "evidence": "{}",
     }  # fmt: skip
     now = datetime.now(UTC).isoformat()
     wanting = altered(
-        altered(file, "rule_actions", lambda _: [asked, {**asked, "action": "stop"}]),
+        altered(file, "rule_actions", lambda _: [requested, {**requested, "action": "stop"}]),
         "runs", partial(with_first, {"evaluated": "f", "ended_at": now, "actions": '{"idle_device": ["page"]}'}),
     )  # fmt: skip
     there = empty(OTHER[flavour]).open()

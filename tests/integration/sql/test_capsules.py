@@ -103,7 +103,7 @@ def test_again_changes_nothing_and_says_so(told: World, flavour: Flavour, empty:
 def test_a_deadlock_is_waited_out(told: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
     export(told.connection, tmp_path / "all.capsule", "20")
     there = empty(flavour).open()
-    with ThreadPoolExecutor(1) as pool, there.connect() as other, there.connect() as asking:
+    with ThreadPoolExecutor(1) as pool, there.connect() as other, there.connect() as observer:
         with other.transaction():  # as a job of TimescaleDB's, which has chunks in its hands
             other.execute("set local deadlock_timeout = '1h'; lock table samples in share mode")
             importing: Future[Imported] = pool.submit(import_capsule, there, tmp_path / "all.capsule")
@@ -111,7 +111,7 @@ def test_a_deadlock_is_waited_out(told: World, flavour: Flavour, empty: Empty, t
                 "select from pg_stat_activity where backend_type = 'client backend' and wait_event_type = 'Lock'"
                 " and datname = current_database()"
             )
-            wait_for(lambda: asking.execute(waits).fetchone() is not None, "that it waits")
+            wait_for(lambda: observer.execute(waits).fetchone() is not None, "that it waits")
             other.execute("lock table runs in share mode")
         assert importing.result(HUNG_SECONDS).runs == 6
 

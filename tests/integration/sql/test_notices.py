@@ -96,11 +96,11 @@ def test_scopes_that_are_asked_for(world: World, runs: list[str]) -> None:
     times = [START + n for n in range(1, 500)]
     world.write(world.gauge("node_load1", times, [1.0] * 499))
     world.connection.execute("select summarise(run_id) from runs")
-    ask = "select code, runs, \"values\" from chart_notice(%s, '{threads,load}', null, p_scopes => %s)"
-    assert world.connection.execute(ask, (runs[::-1], ["process"])).fetchall() == [
+    query = "select code, runs, \"values\" from chart_notice(%s, '{threads,load}', null, p_scopes => %s)"
+    assert world.connection.execute(query, (runs[::-1], ["process"])).fetchall() == [
         ("not_measured", ["20/3/1", "20/2/1", "20/1/1"], {"metrics": ["load"]})
     ]
-    assert world.connection.execute(ask, (runs, ["host", "process"])).fetchall() == [
+    assert world.connection.execute(query, (runs, ["host", "process"])).fetchall() == [
         ("wide_scope", ["20/1/1", "20/2/1", "20/3/1"], {"metrics": ["load"], "scope": "host"})
     ]
 

@@ -17,7 +17,7 @@ from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
 from tests.conftest import Command, own_database
 from tests.integration.dashboards.test_dashboards import BOARDS, choose, spans
-from tests.support.data.answers import ask
+from tests.support.data.answers import run_query
 from tests.support.data.gallery import hang
 from tests.support.people import as_person, login
 
@@ -127,6 +127,6 @@ def test_what_is_not_for_readers_is_refused_in_words(lab: Lab, bench: Bench, tmp
 def test_dashboards_show_own_runs(lab: Lab, uid: str) -> None:
     board = BOARDS[uid]
     with closing(as_person(*lab)) as connection:
-        for asked in grafana.queries(board, choose(connection, board, "all"), spans(board)):
-            answer = ask(connection, asked)
-            assert "ben" not in {value for row in answer.rows for value in row}, asked.where
+        for query in grafana.queries(board, choose(connection, board, "all"), spans(board)):
+            answer = run_query(connection, query)
+            assert "ben" not in {value for row in answer.rows for value in row}, query.where

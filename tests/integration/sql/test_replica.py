@@ -193,7 +193,7 @@ def test_a_question_that_is_in_the_way_of_replay_is_asked_again(pair: Replicated
     pair.replica.execute("select pg_reload_conf()")
     conflicts = "select confl_lock from pg_stat_database_conflicts where datname = current_database()"
     before = pair.replica.execute(conflicts).fetchone()
-    question = "select pg_sleep(1.5) from bench.passing"
+    query = "select pg_sleep(1.5) from bench.passing"
     try:
         with pair.database.connect() as primary, Database(pair.settings, reading=True) as database:
             primary.execute("create table bench.passing as select 1; grant select on bench.passing to bench_reader")
@@ -204,7 +204,7 @@ def test_a_question_that_is_in_the_way_of_replay_is_asked_again(pair: Replicated
                 primary.execute("alter table bench.passing add column another integer")
 
             with database.session() as connection, _beside(change):
-                assert len(connection.execute(question.encode()).fetchall()) == 1
+                assert len(connection.execute(query.encode()).fetchall()) == 1
             assert pair.replica.execute(conflicts).fetchone() != before
             primary.execute("alter table bench.passing drop column another")
             pair.catch_up()
@@ -214,7 +214,7 @@ def test_a_question_that_is_in_the_way_of_replay_is_asked_again(pair: Replicated
                 database.session() as connection,
                 connection.transaction(),
             ):
-                connection.execute(question.encode())
+                connection.execute(query.encode())
             primary.execute("drop table bench.passing")
     finally:
         pair.replica.execute("alter system reset max_standby_streaming_delay")

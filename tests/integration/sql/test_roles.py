@@ -37,11 +37,11 @@ def test_what_a_viewer_asks_for_too_long_is_cancelled_from_outside(writer_world:
             viewer.execute("set statement_timeout = 0")
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 viewer.execute("select cancel_long_reads('0 s')")
-            asked = pool.submit(viewer.execute, "select pg_sleep(60)")
+            pending = pool.submit(viewer.execute, "select pg_sleep(60)")
             assert cancel_long_reads(writer, 50) == 0
             wait_for(lambda: cancel_long_reads(writer, 0.5), "a query of half a second")
             with pytest.raises(psycopg.errors.QueryCanceled):
-                asked.result(HUNG_SECONDS)
+                pending.result(HUNG_SECONDS)
             assert viewer.execute("select 1").fetchone() == (1,), "its connection stays"
 
 

@@ -55,11 +55,11 @@ def test_a_changed_migration_is_refused(database: Database) -> None:
 def test_a_database_of_a_development_version_is_refused_with_what_to_do(database: Database, tmp_path: Path) -> None:
     with database.session() as connection:
         connection.execute("alter table bench_internal.migrations set schema bench")
-        for ask in (pending, migrate):
+        for query in (pending, migrate):
             with pytest.raises(
                 MigrationFailed, match=r"development version.*`bench db backup FILE`.*`bench db restore FILE`"
             ):
-                ask(connection)
+                query(connection)
     with pytest.raises(MigrationFailed, match="development version"):
         backup(database, tmp_path / "file")
 

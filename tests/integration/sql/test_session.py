@@ -70,11 +70,11 @@ def test_it_waits_for_a_server_that_is_started_again(
         session(one)
         server.stop("fast")
         try:
-            asked = pool.submit(session, one)
+            pending = pool.submit(session, one)
             wait_for(lambda: said, "word of it")
         finally:
             server.start()
-        assert asked.result(HUNG_SECONDS) == 1
+        assert pending.result(HUNG_SECONDS) == 1
     assert said[0].startswith("the database is unreachable; waiting for it: ")
     assert said[1:] == ["the database is back"]
 

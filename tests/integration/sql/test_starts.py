@@ -116,8 +116,8 @@ def test_a_run_starts_when_nothing_is_in_its_way_any_more(world: World, beside: 
                 runs.start_runs, beside.connection, workload_id, [runs.Placement(run_id, HOST)]
             )
             waiting = "select 1 from pg_locks where not granted"
-            with psycopg.connect(world.database.dsn, autocommit=True) as asking:
-                wait_for(lambda: asking.execute(waiting).fetchone(), "that it waits")
+            with psycopg.connect(world.database.dsn, autocommit=True) as observer:
+                wait_for(lambda: observer.execute(waiting).fetchone(), "that it waits")
             free_at = time.time()
         assert started.result(HUNG_SECONDS) >= free_at
 

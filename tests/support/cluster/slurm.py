@@ -40,7 +40,7 @@ class Site(Home):
 
     def jobs(self, experiment: int) -> dict[int, str]:
         """Return the ids of an experiment's latest accepted jobs, by workload."""
-        found = self.ask(
+        found = self.query(
             """
             select workload, native_id from jobs join workloads using (workload_id)
             where experiment_id = %s and native_id is not null order by submitted_at

@@ -20,7 +20,7 @@ class Account:
 
     dsn: str
 
-    def ask(self, query: str, *values: object) -> list[tuple[object, ...]]:
+    def query(self, query: str, *values: object) -> list[tuple[object, ...]]:
         """Return the rows of a query."""
         with psycopg.connect(
             self.dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public", autocommit=True
@@ -36,21 +36,21 @@ class Account:
 
     def count(self) -> int:
         """Return the number of samples."""
-        [(count,)] = self.ask("select count(*) from samples")
+        [(count,)] = self.query("select count(*) from samples")
         assert isinstance(count, int)
         return count
 
     def counts(self) -> dict[str, int]:
         """Return the number of samples in each relation, at one time, without those of no series."""
         rows = "union all ".join(f"select '{name}', coalesce(sum(n), 0)::int from {name} " for name in LEVELS)
-        answer = self.ask(
+        answer = self.query(
             f"select 'samples', count(*)::int from samples join series using (series_id) union all {rows}"
         )
         return {str(name): int(str(count)) for name, count in answer}
 
     def values(self, exporter: ScriptedExporter, metric: str) -> Counter[int]:
         """Return the count of each value of a gauge."""
-        rows = self.ask(
+        rows = self.query(
             "select value::int, count(*)::int from samples join series using (series_id) join targets using (target_id) "
             "where instance = %s and metric = %s group by 1", exporter.address, metric,
         )  # fmt: skip
@@ -81,7 +81,7 @@ class Account:
             assert (sure - found, found - answered) == (set(), set())
             assert numbers == Counter(found)
             assert self.values(exporter, "scripted_wide") == Counter(dict.fromkeys(found, exporter.width))
-            [(increases, total)] = self.ask(
+            [(increases, total)] = self.query(
                 "select count(*)::int, coalesce(sum(value * dt), 0)::float8 from samples join series using (series_id) "
                 "join targets using (target_id) where instance = %s and metric = 'scripted_scrapes_total'",
                 exporter.address,
@@ -97,4 +97,4 @@ class Account:
         """Wait until each relation has exactly `count` samples, with no duplicates among raw ones."""
         assert self.count() == count
         wait_for(lambda: set(self.counts().values()) == {count}, f"{count} samples at each level", LIMIT_SECONDS)
-        assert self.ask("select series_id, time from samples group by 1, 2 having count(*) > 1") == []
+        assert self.query("select series_id, time from samples group by 1, 2 having count(*) > 1") == []

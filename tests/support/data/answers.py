@@ -33,7 +33,7 @@ class Answer:
         return any(code in types and name in (None, named) for named, code in zip(self.names, self.types, strict=True))
 
 
-def ask(connection: Connection, query: Query) -> Answer:
+def run_query(connection: Connection, query: Query) -> Answer:
     """Run a query and check that its panel can draw the answer. It is prepared, so that a second statement is an error."""
     try:
         cursor = connection.execute(query.sql.encode(), prepare=True)

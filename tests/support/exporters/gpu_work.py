@@ -69,10 +69,10 @@ def pids(processes: list[Any]) -> list[int]:
 
 def gpm(nvml: SimulatedNvml, first: Any, second: Any, *numbers: int) -> dict[int, tuple[int, float]]:
     """Return GPM's metrics between two samples, by number: NVML's status and the value."""
-    asked = pynvml.c_nvmlGpmMetricsGet_t()
-    asked.version, asked.numMetrics = pynvml.NVML_GPM_METRICS_GET_VERSION, len(numbers)
-    asked.sample1, asked.sample2 = first, second
+    query = pynvml.c_nvmlGpmMetricsGet_t()
+    query.version, query.numMetrics = pynvml.NVML_GPM_METRICS_GET_VERSION, len(numbers)
+    query.sample1, query.sample2 = first, second
     for index, number in enumerate(numbers):
-        asked.metrics[index].metricId = number
-    nvml.nvmlGpmMetricsGet(asked)
-    return {metric.metricId: (metric.nvmlReturn, metric.value) for metric in asked.metrics[: len(numbers)]}
+        query.metrics[index].metricId = number
+    nvml.nvmlGpmMetricsGet(query)
+    return {metric.metricId: (metric.nvmlReturn, metric.value) for metric in query.metrics[: len(numbers)]}

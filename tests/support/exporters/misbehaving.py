@@ -36,7 +36,7 @@ class BadExporters:
     """
 
     served: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    asked: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    requests: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     port: int = 0
 
     def __enter__(self) -> Self:
@@ -76,7 +76,7 @@ class BadExporters:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 path = head.split(b" ", 2)[1].decode().partition("?")[0]
-                self.asked[path] += 1
+                self.requests[path] += 1
                 await ANSWERS[path.split("/")[1]](self, path, writer)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError, _Ended):
             pass
@@ -120,7 +120,9 @@ async def _die(server: BadExporters, path: str, writer: asyncio.StreamWriter) ->
 
 
 async def _redirect(server: BadExporters, path: str, writer: asyncio.StreamWriter) -> None:
-    writer.write(f"HTTP/1.1 302 Found\r\nLocation: {path}?{server.asked[path]}\r\nContent-Length: 0\r\n\r\n".encode())
+    writer.write(
+        f"HTTP/1.1 302 Found\r\nLocation: {path}?{server.requests[path]}\r\nContent-Length: 0\r\n\r\n".encode()
+    )
     await writer.drain()
 
 

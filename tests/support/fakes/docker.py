@@ -113,7 +113,7 @@ class Daemon:
         os._exit(0)
 
 
-def ask(what, descriptors=(), **request):
+def call(what, descriptors=(), **request):
     connection = socket.socket(socket.AF_UNIX)
     here = os.open(".", os.O_RDONLY)
     try:
@@ -156,8 +156,8 @@ def run(given):
     if given.gpus:
         sys.exit('docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]]')
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: ask("kill", name=given.name, number=number))
-    status, message = ask(
+        signal.signal(number, lambda number, _: call("kill", name=given.name, number=number))
+    status, message = call(
         "run", (1, 2), name=given.name, words=given.command, environment=environment, directory=given.workdir
     )
     if message:
@@ -166,7 +166,7 @@ def run(given):
 
 
 def remove(given):
-    status, message = ask("kill", name=given.container, number=signal.SIGKILL)
+    status, message = call("kill", name=given.container, number=signal.SIGKILL)
     print(message, file=sys.stderr if status else sys.stdout)
 
 

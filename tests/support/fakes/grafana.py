@@ -133,7 +133,7 @@ class Source:
         self.uid = given["uid"]
         self.interval = options["timeInterval"]
 
-    def ask(self, statement: str) -> list[Any]:
+    def query(self, statement: str) -> list[Any]:
         with psycopg.connect(**self.parameters) as connection:  # type: ignore[arg-type]
             return connection.execute(statement.encode()).fetchall()
 
@@ -182,7 +182,7 @@ class Answer(BaseHTTPRequestHandler):
             return self.answer(403, {"message": "Permission denied"})
         [query] = body["queries"]
         try:
-            rows = self.sources[query["datasource"]["uid"]].ask(query["rawSql"])
+            rows = self.sources[query["datasource"]["uid"]].query(query["rawSql"])
         except psycopg.Error as error:
             return self.answer(400, {"error": str(error)})
         return self.answer(200, {"rows": [[str(value) for value in row] for row in rows]})

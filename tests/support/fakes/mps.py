@@ -106,15 +106,15 @@ def daemon(background):
 
 
 def control():
-    asking = socket.socket(socket.AF_UNIX)
+    client = socket.socket(socket.AF_UNIX)
     try:
-        asking.connect(CONTROL)
+        client.connect(CONTROL)
     except OSError:
         print(f"Cannot find MPS control daemon process")
         sys.exit(1)
-    asking.sendall(sys.stdin.buffer.read())
-    asking.shutdown(socket.SHUT_WR)
-    sys.stdout.write(asking.makefile().read())
+    client.sendall(sys.stdin.buffer.read())
+    client.shutdown(socket.SHUT_WR)
+    sys.stdout.write(client.makefile().read())
 
 
 match sys.argv[1:]:

@@ -156,8 +156,8 @@ def device_get_remapped_rows(nvml: NvmlDouble, card: Card) -> tuple[int, int, in
 @_nvml
 def device_get_field_values(nvml: NvmlDouble, card: Card, fields: list[int | tuple[int, int]]) -> Any:
     answers = (pynvml.c_nvmlFieldValue_t * len(fields))()
-    for answer, asked in zip(answers, fields, strict=True):
-        answer.fieldId, answer.scopeId = asked if isinstance(asked, tuple) else (asked, 0)
+    for answer, requested in zip(answers, fields, strict=True):
+        answer.fieldId, answer.scopeId = requested if isinstance(requested, tuple) else (requested, 0)
         answer.valueType = pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
         try:
             if answer.fieldId == pynvml.NVML_FI_DEV_MEMORY_TEMP:

@@ -93,8 +93,8 @@ class Site:
     def web(self, stem: str, *, clients: bool = True, extra: str = "", users: str = "", of: str = "") -> Path:
         """Write a ``web.yml`` with the certificate `stem` that requires client certificates of this site."""
         path = self.folder / f"web-{of or stem}.yml"
-        asked = "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n" if clients else ""
-        text = f"tls_server_config:\n  cert_file: {stem}.pem\n  key_file: {stem}.key\n{asked}{extra}"
+        required = "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n" if clients else ""
+        text = f"tls_server_config:\n  cert_file: {stem}.pem\n  key_file: {stem}.key\n{required}{extra}"
         path.write_text(text + (f"basic_auth_users:\n{users}" if users else ""))
         return path
 

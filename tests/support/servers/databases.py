@@ -75,12 +75,12 @@ class OwnServer:
     @contextlib.contextmanager
     def copy_awaited(self) -> Iterator[None]:
         """On leaving, wait until a COPY of samples has begun, and let it continue."""
-        with psycopg.connect(self.dsn) as locking, psycopg.connect(self.dsn, autocommit=True) as asking:
+        with psycopg.connect(self.dsn) as locking, psycopg.connect(self.dsn, autocommit=True) as observer:
             locking.execute("lock table bench.samples in share mode")  # a COPY begins, and then waits for this lock
             yield
             deadline = time.monotonic() + HUNG_SECONDS
             copying = "select from pg_stat_activity where state = 'active' and query ilike 'copy%'"
-            while asking.execute(copying).fetchone() is None:
+            while observer.execute(copying).fetchone() is None:
                 assert time.monotonic() < deadline, "no COPY began"
                 time.sleep(0.005)
 

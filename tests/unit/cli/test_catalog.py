@@ -60,9 +60,9 @@ def test_no_command_is_missing_in_the_list(module: str) -> None:
     [("bench sch", ["schedule"]), ("bench db u", ["url", "upgrade"]), ("bench list --at", ["--attempts"])],
 )
 def test_a_shell_completes_commands_and_options(words: str, completed: list[str]) -> None:
-    asked = {"_BENCH_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    variables = {"_BENCH_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
     code = "import sys; sys.argv = ['bench']; from hypergauge.cli import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], env=os.environ | variables, capture_output=True, text=True, check=False
     )
     assert done.stdout.split() == completed

@@ -26,10 +26,10 @@ def test_a_hanging_disk_costs_no_scrape_until_too_many_records_wait(
 ) -> None:
     monkeypatch.setattr("hypergauge.collector.scrape.scraper._UNSPOOLED", 3)
     monkeypatch.setattr("hypergauge.collector.scrape.scrape_tasks.UNPARSED", 1)  # besides the parsed response
-    asked: list[None] = []
+    requests: list[None] = []
 
     def exposition() -> bytes:
-        asked.append(None)
+        requests.append(None)
         return b"a 1\n"
 
     def samples() -> int:
@@ -42,20 +42,20 @@ def test_a_hanging_disk_costs_no_scrape_until_too_many_records_wait(
         async with Fetcher() as fetcher:
             scraper = Scraper(spool, lock, CollectorMetrics(), fetcher)
             scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=interval)})
-            await asyncio.to_thread(wait_for, lambda: len(asked) >= 2, "the first scrapes")
+            await asyncio.to_thread(wait_for, lambda: len(requests) >= 2, "the first scrapes")
             with lock:  # like a disk that does not respond
-                before = len(asked)
-                await asyncio.to_thread(wait_for, lambda: len(asked) >= before + most - 1, "scrapes meanwhile")
+                before = len(requests)
+                await asyncio.to_thread(wait_for, lambda: len(requests) >= before + most - 1, "scrapes meanwhile")
                 await asyncio.sleep(3 * interval)
-                held = len(asked) - before
+                held = len(requests) - before
                 assert held <= most + 1
-            await asyncio.to_thread(wait_for, lambda: len(asked) > before + held, "scrapes after the disk")
+            await asyncio.to_thread(wait_for, lambda: len(requests) > before + held, "scrapes after the disk")
             await scraper.stop()
 
     lock, spool = threading.Lock(), Spool(tmp_path)
     with exporter(exposition) as address:
         asyncio.run(scrape(address))
-    assert samples() == len(asked)
+    assert samples() == len(requests)
     spool.close()
 
 
@@ -65,13 +65,13 @@ def test_unparsed_responses_cost_no_scrape_until_too_many_wait(
 ) -> None:
     monkeypatch.setattr("hypergauge.collector.scrape.scrape_tasks.UNPARSED", 2)
     text = b"".join(b"a%d 1\n" % number for number in range(lines))
-    asked: list[None] = []
+    requests: list[None] = []
 
     def counted() -> float | None:
         return metrics.registry.get_sample_value("bench_collector_scraped_samples_total")
 
     def exposition() -> bytes:
-        asked.append(None)
+        requests.append(None)
         return text
 
     async def scrape(address: str) -> None:
@@ -81,16 +81,16 @@ def test_unparsed_responses_cost_no_scrape_until_too_many_wait(
         async with Fetcher() as fetcher:
             scraper = Scraper(spool, threading.Lock(), metrics, fetcher)
             scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=interval)})
-            await asyncio.to_thread(wait_for, lambda: len(asked) >= 2, "the first scrapes")
+            await asyncio.to_thread(wait_for, lambda: len(requests) >= 2, "the first scrapes")
             core.clear()
-            before = len(asked)
+            before = len(requests)
             # A response that has just arrived may be among those that wait.
-            await asyncio.to_thread(wait_for, lambda: len(asked) >= before + most - 1, "scrapes meanwhile")
+            await asyncio.to_thread(wait_for, lambda: len(requests) >= before + most - 1, "scrapes meanwhile")
             await asyncio.sleep(3 * interval)
-            held = len(asked) - before
+            held = len(requests) - before
             assert held <= most + 1
             core.set()
-            await asyncio.to_thread(wait_for, lambda: len(asked) > before + held, "scrapes thereafter")
+            await asyncio.to_thread(wait_for, lambda: len(requests) > before + held, "scrapes thereafter")
             core.clear()
             cleared = time.monotonic()
             await asyncio.to_thread(
@@ -99,7 +99,7 @@ def test_unparsed_responses_cost_no_scrape_until_too_many_wait(
             assert metrics.unread_seconds < time.monotonic() - cleared + interval
             scraper.follow({})  # responses of a removed target are kept
             core.set()
-            await asyncio.to_thread(wait_for, lambda: counted() == len(asked) * lines, "all samples")
+            await asyncio.to_thread(wait_for, lambda: counted() == len(requests) * lines, "all samples")
             await scraper.stop()
             assert metrics.unread_seconds == 0
 

@@ -83,8 +83,8 @@ def test_a_repeated_panel_asks_once_for_each_value() -> None:
         ],
         "templating": {"list": [{"name": name, **more} for name, more in VARIABLES.items()]},
     }
-    asked = grafana.queries(board, {"run": ["a", "b"], "one": "x"}, SPAN)
-    assert [(query.panel["id"], query.sql) for query in asked] == [
+    found = grafana.queries(board, {"run": ["a", "b"], "one": "x"}, SPAN)
+    assert [(query.panel["id"], query.sql) for query in found] == [
         (2, "'a' 2000"),
         (2, "'b' 2000"),
         (3, "'a','b' 2000"),

@@ -25,8 +25,8 @@ ONE_SHOT = ("roles", "migrate")
 @pytest.fixture
 def docker() -> list[str]:
     """Docker Compose's client, which needs no engine here."""
-    asked = ["docker", "compose", "version"]
-    if shutil.which("docker") is None or subprocess.run(asked, capture_output=True, check=False).returncode != 0:
+    words = ["docker", "compose", "version"]
+    if shutil.which("docker") is None or subprocess.run(words, capture_output=True, check=False).returncode != 0:
         pytest.skip("there is no `docker compose`: install Docker's client and its plugin docker-compose-plugin")
     return ["docker", "compose", "--file", str(FILE)]
 
@@ -45,8 +45,8 @@ def test_docker_compose_accepts_the_file(docker: list[str], profiles: tuple[str,
 
 def test_without_passwords_nothing_is_started(docker: list[str]) -> None:
     others = {name: value for name, value in os.environ.items() if name not in passwords()}
-    asked = [*docker, "--env-file", "/dev/null", "config", "-q"]
-    done = subprocess.run(asked, env=others, capture_output=True, text=True, check=False)
+    words = [*docker, "--env-file", "/dev/null", "config", "-q"]
+    done = subprocess.run(words, env=others, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "run deploy/passwords.sh first" in done.stderr
 

@@ -45,7 +45,7 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def is_gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     """Return whether a process has ended; it may be an unreaped zombie."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
@@ -71,9 +71,9 @@ def test_it_starts_at_the_first_line(shell: Callable[..., Tool], tmp_path: Path)
 def test_it_outlives_the_thread_that_started_it(shell: Callable[..., Tool]) -> None:
     tool = shell(SPEAKS)
     lines: list[str] = []
-    asking = threading.Thread(target=lambda: lines.append(tool.line()))
-    asking.start()
-    asking.join()
+    reading = threading.Thread(target=lambda: lines.append(tool.line()))
+    reading.start()
+    reading.join()
     pid, first = lines[0].split()
     until(lambda: int(tool.line().split()[1]) > int(first) + 2)
     assert tool.line().split()[0] == pid
@@ -112,7 +112,7 @@ def test_a_restarted_tool_prints_lines(shell: Callable[..., Tool]) -> None:
     tool = shell(SPEAKS)
     pid = int(tool.line().split()[0])
     os.kill(pid, signal.SIGKILL)
-    until(lambda: is_gone(pid))
+    until(lambda: has_ended(pid))
 
     def speaks() -> bool:
         with contextlib.suppress(ChildProcessError):
@@ -135,7 +135,7 @@ def test_a_tool_that_closes_its_output_is_ended(shell: Callable[..., Tool], tmp_
     tool = shell(f"echo $$ > {tmp_path}/pid; exec >&-; sleep 60", pause=60)
     with pytest.raises(ChildProcessError, match="sh has ended with status -9"):
         tool.line()
-    assert is_gone(int((tmp_path / "pid").read_text()))
+    assert has_ended(int((tmp_path / "pid").read_text()))
 
 
 def test_it_ends_with_its_child_processes(shell: Callable[..., Tool]) -> None:
@@ -143,7 +143,7 @@ def test_it_ends_with_its_child_processes(shell: Callable[..., Tool]) -> None:
     pids = [int(pid) for pid in tool.line().split()]
     tool.close()
     tool.close()
-    until(lambda: all(is_gone(pid) for pid in pids))
+    until(lambda: all(has_ended(pid) for pid in pids))
     assert int(tool.line().split()[0]) not in pids, "a later call starts it again"
 
 
@@ -152,17 +152,17 @@ def test_a_waiting_caller_notices_the_end(shell: Callable[..., Tool], monkeypatc
     tool = shell("sleep 60")
     failures: list[BaseException] = []
 
-    def ask() -> None:
+    def read() -> None:
         try:
             tool.line()
         except ChildProcessError as error:
             failures.append(error)
 
-    asking = threading.Thread(target=ask)
-    asking.start()
+    reading = threading.Thread(target=read)
+    reading.start()
     until(lambda: tool._child is not None)
     tool.close()
-    asking.join(HUNG_SECONDS)
+    reading.join(HUNG_SECONDS)
     assert [str(failure) for failure in failures] == ["sh was ended"]
 
 
@@ -170,39 +170,39 @@ def test_a_close_at_any_time_leaves_no_process(shell: Callable[..., Tool], tmp_p
     tool = shell(f"echo $$ >> {tmp_path}/pids; {SPEAKS}")
     stop = threading.Event()
 
-    def ask() -> None:
+    def read() -> None:
         while not stop.is_set():
             try:
                 tool.line()
             except ChildProcessError:
                 time.sleep(0.001)
 
-    asking = [threading.Thread(target=ask) for _ in range(3)]
-    for thread in asking:
+    reading = [threading.Thread(target=read) for _ in range(3)]
+    for thread in reading:
         thread.start()
     for at in range(20):
         time.sleep(at * 0.005)  # also during the start
         tool.close()
     stop.set()
-    for thread in asking:
+    for thread in reading:
         thread.join(HUNG_SECONDS)
     tool.close()
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
-    until(lambda: all(is_gone(pid) for pid in pids))
+    until(lambda: all(has_ended(pid) for pid in pids))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
 def test_it_ends_with_a_killed_exporter(tmp_path: Path) -> None:
-    asks = (
+    code = (
         "import sys; from hypergauge.exporters.serving.tool import Tool\n"
         "print(Tool('sh', '-c', 'trap \"\" PIPE; echo $$; sleep 60').line(), flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen([sys.executable, "-c", asks], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as listener:
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as listener:
         assert listener.stdout is not None
         pid = int(listener.stdout.readline())
-        assert not is_gone(pid)
+        assert not has_ended(pid)
         listener.kill()
-    until(lambda: is_gone(pid))
+    until(lambda: has_ended(pid))
 
 
 def test_cpu_time_of_a_program_is_kept_after_its_end(shell: Callable[..., Tool]) -> None:

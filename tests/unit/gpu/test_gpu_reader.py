@@ -141,7 +141,7 @@ def test_unsupported_queries_are_not_repeated() -> None:
     nvml = NvmlDouble("rtx-3080")
     reader = GpuReader(nvml, nvml.clock)
     reader.read()
-    asked_once = nvml.calls.copy()
+    first_calls = nvml.calls.copy()
     for _ in range(5):
         nvml.now += 1
         reader.read()
@@ -156,13 +156,13 @@ def test_unsupported_queries_are_not_repeated() -> None:
         "nvmlDeviceGetPciInfo",
         "nvmlDeviceGetMinorNumber",
     ):
-        assert nvml.calls[function] == asked_once[function], function
+        assert nvml.calls[function] == first_calls[function], function
     assert nvml.calls["nvmlDeviceGetPowerUsage"] == 6
     nvml.restart_driver()
     with pytest.raises(pynvml.NVMLError_Uninitialized):
         reader.read()
     reader.read()
-    assert nvml.calls["nvmlDeviceGetRemappedRows"] == 2 * asked_once["nvmlDeviceGetRemappedRows"]
+    assert nvml.calls["nvmlDeviceGetRemappedRows"] == 2 * first_calls["nvmlDeviceGetRemappedRows"]
 
 
 def test_counters_become_rates_between_reads() -> None:

@@ -125,11 +125,11 @@ def test_removal_waits_for_an_ending_process(nvml: Any, gpus: list[str]) -> None
 
 
 def test_processes_of_the_gpu_and_its_instances(nvml: Any, gpus: list[str]) -> None:
-    asked: list[object] = []
+    calls: list[object] = []
 
     def processes(handle: object) -> list[SimpleNamespace]:
-        asked.append(handle)
-        return [SimpleNamespace(pid=len(asked), usedGpuMemory=None)]
+        calls.append(handle)
+        return [SimpleNamespace(pid=len(calls), usedGpuMemory=None)]
 
     layout = MigControl(Overridden(nvml, nvmlDeviceGetComputeRunningProcesses=processes)).layout(gpus[1])
     assert [one.pids for one in layout.instances] == [{1}, {2}]

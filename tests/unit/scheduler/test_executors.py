@@ -201,16 +201,16 @@ def test_an_executor_that_is_away_is_asked_again_and_that_is_said_once(monkeypat
     said: list[str] = []
     answers = [ExecutorAway("it is away"), ExecutorAway("it is away"), None]
 
-    def question() -> None:
+    def query() -> None:
         answer = answers.pop(0)
         if answer is not None:
             raise answer
 
     stopping = Stopping()
-    assert Retry(said.append, stopping).insist(question) is None
+    assert Retry(said.append, stopping).insist(query) is None
     assert len(said) == 2
     assert "it is away" in said[0]
     stopping.asked.set()
     answers.append(ExecutorAway("it is away"))
     with pytest.raises(GivenUp):
-        Retry(said.append, stopping).insist(question)
+        Retry(said.append, stopping).insist(query)

@@ -263,14 +263,14 @@ def test_an_instance_is_busy_by_itself_and_the_board_by_its_share() -> None:
             nvml.nvmlGpmMigSampleGet(gpu, gi, pair[position])
 
     def busy(pair: list[Any]) -> float:
-        asked = pynvml.c_nvmlGpmMetricsGet_t()
-        asked.version, asked.numMetrics = pynvml.NVML_GPM_METRICS_GET_VERSION, 2
-        asked.sample1, asked.sample2 = pair
-        asked.metrics[0].metricId = pynvml.NVML_GPM_METRIC_SM_UTIL
-        asked.metrics[1].metricId = pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC
-        nvml.nvmlGpmMetricsGet(asked)
-        assert (asked.metrics[1].nvmlReturn == pynvml.NVML_SUCCESS) is (pair is whole)
-        return float(asked.metrics[0].value)
+        query = pynvml.c_nvmlGpmMetricsGet_t()
+        query.version, query.numMetrics = pynvml.NVML_GPM_METRICS_GET_VERSION, 2
+        query.sample1, query.sample2 = pair
+        query.metrics[0].metricId = pynvml.NVML_GPM_METRIC_SM_UTIL
+        query.metrics[1].metricId = pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC
+        nvml.nvmlGpmMetricsGet(query)
+        assert (query.metrics[1].nvmlReturn == pynvml.NVML_SUCCESS) is (pair is whole)
+        return float(query.metrics[0].value)
 
     sample(0)
     with on_gpu(nvml.nvmlDeviceGetUUID(device), BUSY):
