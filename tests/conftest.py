@@ -232,7 +232,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         monkeypatch.setattr(sys, "argv", ["bench", *words])
         with pytest.raises(SystemExit) as ended:
             main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, " ".join(said.err.split())
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, " ".join(captured.err.split())
 
     return run

@@ -46,7 +46,7 @@ select now() as started_at, now() as ended_at, '{}'::jsonb as evidence from pg_s
 """
 BROKEN = SLOW.replace("Slow", "Broken").replace("pg_sleep(60)", "generate_series(1, 1 / length(left(%(run)s, 0)))")
 # Program of the user that records its input; it gets neither a shell nor standard input.
-TELLING = """
+NOTIFYING = """
 import json, os, sys
 notified = {name: value for name, value in os.environ.items() if name.startswith("BENCH_")}
 with open(sys.argv[1], "a") as file:
@@ -136,7 +136,7 @@ def project(home: Home, receiver: Receiver, tmp_path_factory: pytest.TempPathFac
     (folder / "rules").mkdir()
     for name, text in (("busy", BUSY), ("slow", SLOW), ("broken", BROKEN)):
         (folder / "rules" / f"{name}.sql").write_text(text)
-    (folder / "telling.py").write_text(TELLING)
+    (folder / "telling.py").write_text(NOTIFYING)
     command = json.dumps([sys.executable, "telling.py", "notes", "$HOME; echo", "*"])
     (folder / "bench.toml").write_text(
         "[rules]\nevery = '1 s'\nlimit = '300 ms'\n"

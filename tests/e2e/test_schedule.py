@@ -85,8 +85,8 @@ def test_ends_are_true(
 ) -> None:
     run = runs[name]
     assert (run["status"], run["exit_code"], run["reason"]) == (status, exit_code, reason)
-    told = home.mlflow_run(run["mlflow_run_id"])
-    assert (told["status"], told["tags"]["hypergauge.status"]) == (mlflow, status)
+    tracked = home.mlflow_run(run["mlflow_run_id"])
+    assert (tracked["status"], tracked["tags"]["hypergauge.status"]) == (mlflow, status)
 
 
 @pytest.mark.parametrize(("name", "ending"), [("crashed", b"ValueError: this is how it ends\n"), ("killed", b"")])

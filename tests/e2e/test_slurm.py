@@ -259,9 +259,9 @@ REFUSED = {
 def test_refusals_precede_the_first_job(site: Site, bad: dict[tuple[str, str], str]) -> None:
     rows = [ROW.format(workload=n, devices=devices, words=words) for n, (devices, words) in enumerate(bad)]
     sheet = site.sheet("refused", HEADER, [*rows, ROW.format(workload=99, devices="", words="")])
-    told = site.bench("schedule", sheet.path, "--executor", "slurm", "--max-jobs", "9", status=2)
+    refused = site.bench("schedule", sheet.path, "--executor", "slurm", "--max-jobs", "9", status=2)
     for line, words in enumerate(bad.values(), start=2):
-        assert re.search(rf"{sheet.path}:{line}:.*{re.escape(words)}", told), told
+        assert re.search(rf"{sheet.path}:{line}:.*{re.escape(words)}", refused), refused
     assert site.jobs(305) == {}
 
 

@@ -43,7 +43,7 @@ def test_good_certificates_are_checked_and_nothing_is_written(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "expected"),
     [
         ("expired", "has expired, on "),
         ("early", "is valid only from "),
@@ -55,7 +55,7 @@ def test_good_certificates_are_checked_and_nothing_is_written(tmp_path: Path) ->
         ("login", "lacks authentication"),
     ],
 )
-def test_what_is_wrong_with_the_sites_own_is_found(tmp_path: Path, wrong: str, said: str) -> None:
+def test_what_is_wrong_with_the_sites_own_is_found(tmp_path: Path, wrong: str, expected: str) -> None:
     site, others = Site(tmp_path / "site"), Site(tmp_path / "others", "somebody else")
     since, days = {"expired": (60, 30), "early": (-3, 90), "soon": (0, 20)}.get(wrong, (0, 90))
     made = others if wrong == "chain" else site
@@ -69,7 +69,7 @@ def test_what_is_wrong_with_the_sites_own_is_found(tmp_path: Path, wrong: str, s
         (site.folder / "server.key").chmod(0o644)
     checked = doctor(tmp_path / "home", web=made.web("server", clients=wrong != "login"))
     assert checked["status"] == 1
-    assert said in " ".join(one["detail"] for one in checked["findings"] if not one["ok"])
+    assert expected in " ".join(one["detail"] for one in checked["findings"] if not one["ok"])
 
 
 def test_a_database_elsewhere_is_asked_for_its_certificate(tmp_path: Path, postgresql_dsn: str) -> None:
@@ -108,7 +108,7 @@ def test_a_database_with_a_certificate_of_these(tmp_path: Path, new_folder: NewF
         base = f"postgresql://postgres@db.example/postgres?hostaddr={address}"
         full = f"{base}&sslmode=verify-full&sslrootcert={folder / 'ca.pem'}"
         Site(tmp_path / "another", "another")
-        for dsn, ok, said in (
+        for dsn, ok, expected in (
             (full, True, "db.example over TLS, its certificate verified"),
             (
                 base,
@@ -120,6 +120,6 @@ def test_a_database_with_a_certificate_of_these(tmp_path: Path, new_folder: NewF
         ):
             [found] = doctor(tmp_path, dsn=dsn)["findings"]
             assert found["ok"] == ok
-            assert said in found["detail"]
+            assert expected in found["detail"]
     finally:
         server.programs.stop(server.data)

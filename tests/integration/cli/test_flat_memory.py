@@ -68,9 +68,9 @@ def peak(database: Database, *words: str | Path) -> int:
         env={**others, **database.settings.environment()}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = re.search(r"VmHWM:\s+(\d+) kB", done.stderr)
-    assert told is not None
-    return int(told[1])
+    found = re.search(r"VmHWM:\s+(\d+) kB", done.stderr)
+    assert found is not None
+    return int(found[1])
 
 
 @pytest.mark.slow

@@ -45,13 +45,13 @@ def test_clocks_that_are_surely_off_are_named(database: Database) -> None:
         assert len(states) == 4
         targets.report_targets(connection, states, "a")
         connection.execute("update targets set last_seen = now()")
-    said = " ".join(bench(database.settings, "status").split())
-    assert "the clock of ahead is 2.5 s ahead of the collector's, ± 1 ms" in said
-    assert "the clock of behind is 1:00 behind the collector's, ± 20 ms" in said
-    assert "clock of good" not in said
-    assert "clock of unsure" not in said
-    told = json.loads(bench(database.settings, "status", "--json"))["clocks"]
-    assert {one["host"]: (one["offset"], one["uncertainty"]) for one in told} == clocks
+    output = " ".join(bench(database.settings, "status").split())
+    assert "the clock of ahead is 2.5 s ahead of the collector's, ± 1 ms" in output
+    assert "the clock of behind is 1:00 behind the collector's, ± 20 ms" in output
+    assert "clock of good" not in output
+    assert "clock of unsure" not in output
+    status = json.loads(bench(database.settings, "status", "--json"))["clocks"]
+    assert {one["host"]: (one["offset"], one["uncertainty"]) for one in status} == clocks
 
 
 @pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
@@ -64,23 +64,23 @@ def test_a_host_on_which_nothing_is_measured_is_named(world: World, monkeypatch:
     assert not found["ok"]
     assert words in found["detail"]
     monkeypatch.setattr("hypergauge.stack.unmeasured._LOOK_SECONDS", 0.05)
-    said: list[str] = []
-    with watching_unmeasured(world.database, lambda: [run], said.append):
-        wait_for(lambda: said, "word of it")
+    output: list[str] = []
+    with watching_unmeasured(world.database, lambda: [run], output.append):
+        wait_for(lambda: output, "word of it")
         world.end(run, time.time() - 60, time.time())
         time.sleep(0.3)
         other = world.run(time.time(), position=2)
         time.sleep(0.3)
         world.end(other, time.time() - 1, time.time())
-    assert len(said) == 1, "once, and of nobody else's runs"
-    assert words in said[0]
+    assert len(output) == 1, "once, and of nobody else's runs"
+    assert words in output[0]
 
 
 def test_what_cannot_be_asked_is_not_denied(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, dsn=f"host=127.0.0.1 port={free_port()} dbname=x connect_timeout=2")
-    said = " ".join(bench(settings, "status").split())
-    assert "no run is running" not in said
-    assert "the running runs are unknown" in said
-    told = json.loads(bench(settings, "status", "--json"))
-    assert (told["runs"], told["failing"], told["clocks"], told["unmeasured"]) == (None,) * 4
-    assert not told["database"]["up"]
+    output = " ".join(bench(settings, "status").split())
+    assert "no run is running" not in output
+    assert "the running runs are unknown" in output
+    status = json.loads(bench(settings, "status", "--json"))
+    assert (status["runs"], status["failing"], status["clocks"], status["unmeasured"]) == (None,) * 4
+    assert not status["database"]["up"]

@@ -73,8 +73,8 @@ def query(url: str, statement: str) -> tuple[int, Any]:
 
 @pytest.mark.slow
 def test_it_is_started_shown_and_stopped(home: Home) -> None:
-    said = home.bench("up")
-    assert "up grafana http://127.0.0.1:" in said
+    output = home.bench("up")
+    assert "up grafana http://127.0.0.1:" in output
     service = home.json("status")["services"]["grafana"]
     assert service["up"]
     url = service["url"]
@@ -118,9 +118,9 @@ def test_runs_do_not_start_it(home: Home) -> None:
 @pytest.mark.slow
 def test_one_that_does_not_start_keeps_nothing_from_being_measured(home: Home, grafana: Path) -> None:
     (grafana / "bin" / "grafana").write_text("#!/bin/sh\necho no room left\nexit 1\n")
-    said = home.bench("up", status=1)
-    assert "grafana ended; its log" in said
-    assert "no room left" in said
+    output = home.bench("up", status=1)
+    assert "grafana ended; its log" in output
+    assert "no room left" in output
     services = home.json("status")["services"]
     assert services["collector"]["up"]
     assert "grafana" not in services

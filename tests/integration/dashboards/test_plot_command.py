@@ -29,22 +29,27 @@ def bench(command: Command, world: World, monkeypatch: pytest.MonkeyPatch) -> Co
 
 
 def test_plots_and_reports_are_written(bench: Command, tmp_path: Path) -> None:
-    for ending, begins in ((".svg", b"<?xml"), (".pdf", b"%PDF"), (".png", b"\x89PNG"), (".html", b"<!doctype html>")):
-        status, said, _ = bench("plot", "20/1", "-m", "loss", "-o", f"loss{ending}")
-        assert (status, said) == (0, f"Wrote loss{ending}\n")
-        assert (tmp_path / f"loss{ending}").read_bytes().startswith(begins)
-    status, said, _ = bench("plot", "20/1", "-m", "loss", "-o", "loss.svg", "--json")
-    content = json.loads(said)
+    for extension, begins in (
+        (".svg", b"<?xml"),
+        (".pdf", b"%PDF"),
+        (".png", b"\x89PNG"),
+        (".html", b"<!doctype html>"),
+    ):
+        status, output, _ = bench("plot", "20/1", "-m", "loss", "-o", f"loss{extension}")
+        assert (status, output) == (0, f"Wrote loss{extension}\n")
+        assert (tmp_path / f"loss{extension}").read_bytes().startswith(begins)
+    status, output, _ = bench("plot", "20/1", "-m", "loss", "-o", "loss.svg", "--json")
+    content = json.loads(output)
     assert (status, content["file"]) == (0, "loss.svg")
     assert [(one["label"], one["metric"], one["points"]) for one in content["series"]] == [("20/1/1 narrow", "loss", 6)]
-    status, said, _ = bench("plot", "20/1", "-m", "loss", "-o", "bars.svg", "--kind", "bars", "--json")
-    assert [one["value"] for one in json.loads(said)["bars"]] == [pytest.approx(1 / 6)]
-    status, said, _ = bench("plot", "20/1", "-m", "loss", "-o", "s.svg", "--kind", "scatter", "--x", "lr", "--json")
-    assert [(one["x"], one["value"]) for one in json.loads(said)["points"]] == [("0.1", pytest.approx(1 / 6))]
+    status, output, _ = bench("plot", "20/1", "-m", "loss", "-o", "bars.svg", "--kind", "bars", "--json")
+    assert [one["value"] for one in json.loads(output)["bars"]] == [pytest.approx(1 / 6)]
+    status, output, _ = bench("plot", "20/1", "-m", "loss", "-o", "s.svg", "--kind", "scatter", "--x", "lr", "--json")
+    assert [(one["x"], one["value"]) for one in json.loads(output)["points"]] == [("0.1", pytest.approx(1 / 6))]
     assert bench("plot", "20/1", "-m", "loss", "-o", "f.html", "--facet", "lr")[0] == 0
     assert "lr = 0.1: loss" in (tmp_path / "f.html").read_text()
-    status, said, _ = bench("report", "20", "-o", "report.html", "--json")
-    assert (status, json.loads(said)["manifests"]) == (0, 0)
+    status, output, _ = bench("report", "20", "-o", "report.html", "--json")
+    assert (status, json.loads(output)["manifests"]) == (0, 0)
     assert "loss" in (tmp_path / "report.html").read_text()
     assert sorted(path.suffix for path in tmp_path.glob("*.*")) == [".html"] * 3 + [".pdf", ".png"] + [".svg"] * 3
 
@@ -82,16 +87,16 @@ def test_plots_and_reports_are_written(bench: Command, tmp_path: Path) -> None:
 def test_what_is_wrong_is_said_and_nothing_written(
     bench: Command, tmp_path: Path, words: str, status: int, message: str
 ) -> None:
-    found, _, said = bench(*words.split())
-    assert (found, message in said) == (status, True), said
+    found, _, output = bench(*words.split())
+    assert (found, message in output) == (status, True), output
     assert not list(tmp_path.glob("*.*"))
 
 
 def test_costs_and_a_target_stand_in_comparison_and_report(bench: Command, tmp_path: Path) -> None:
     (tmp_path / "bench.toml").write_text('tariff = "tariff.toml"\n')
     (tmp_path / "tariff.toml").write_text("currency = 'DKK'\n[host_hour]\nnode1 = 60\n")
-    status, said, _ = bench("compare", "20/1", "--target", "loss<=0.3", "--json")
-    content = json.loads(said)
+    status, output, _ = bench("compare", "20/1", "--target", "loss<=0.3", "--json")
+    content = json.loads(output)
     [run] = content["runs"]
     assert (status, run["cost_dkk"], run["time_to_target_seconds"]) == (0, pytest.approx(1), 30)
     assert run["missing"] == [
@@ -104,10 +109,10 @@ def test_costs_and_a_target_stand_in_comparison_and_report(bench: Command, tmp_p
         "text": "20/1/1: no energy_to_target_joules: it has no measured energy of its own.",
     }  # fmt: skip
     assert [one["run"] for one in content["quality"]] == ["20/1/1"]
-    status, said, _ = bench("compare", "20/1", "--target", "loss<=0.3")
+    status, output, _ = bench("compare", "20/1", "--target", "loss<=0.3")
     assert status == 0
-    assert "cost (DKK)" in said
-    assert "time to loss<=0.3" in said
+    assert "cost (DKK)" in output
+    assert "time to loss<=0.3" in output
     assert bench("report", "20", "-o", "report.html", "--target", "loss<=0.1")[0] == 0
     page = (tmp_path / "report.html").read_text()
     assert "cost (DKK)" in page

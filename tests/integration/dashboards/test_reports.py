@@ -35,7 +35,7 @@ MANIFEST = {
 
 
 @pytest.fixture
-def told(world: World) -> World:
+def measured(world: World) -> World:
     """Two networks alone and then side by side on one GPU, and a fifth run that has not been measured and failed."""
     start = time.time() // 600 * 600 - 7200 + 7.25
     for workload, position, name, begin in (
@@ -85,15 +85,15 @@ def page(found: Report, **records: dict[str, str]) -> str:
     return render(found, records, "20 digits", NOW)
 
 
-def test_a_report_tells_everything_there_is(told: World) -> None:
-    told.connection.execute(
+def test_a_report_tells_everything_there_is(measured: World) -> None:
+    measured.connection.execute(
         "insert into jobs (job, executor, native_id, workload_id) select 'j', 'slurm', '7', workload_id from runs limit 1"
     )
-    told.connection.execute("update runs set job = 'j' where name = 'narrow'")
-    told.connection.execute(
+    measured.connection.execute("update runs set job = 'j' where name = 'narrow'")
+    measured.connection.execute(
         "insert into accounting select run_id, '7.1', 'COMPLETED', 60, 90, 2 ^ 30 from runs where name = 'narrow' limit 1"
     )
-    found = report(told.connection, ["20"])
+    found = report(measured.connection, ["20"])
     assert [run.label for run in found.runs] == ["20/1/1", "20/2/1", "20/3/1", "20/3/2", "20/4/1"]
     assert [one.by for one in found.comparisons] == ["run", "workload"]
     assert [(one.by, one.metrics) for one in found.charts] == [
@@ -120,28 +120,28 @@ def test_a_report_tells_everything_there_is(told: World) -> None:
     assert "&lt;b&gt;broken" in made
 
 
-def test_a_report_of_one_run_compares_nothing(told: World) -> None:
-    found = report(told.connection, ["20/1/1"], ["loss"])
+def test_a_report_of_one_run_compares_nothing(measured: World) -> None:
+    found = report(measured.connection, ["20/1/1"], ["loss"])
     assert [one.by for one in found.comparisons] == ["run"]
     assert [(one.by, one.metrics) for one in found.charts] == [("run", ("loss",))]
 
 
-def test_a_report_of_what_was_not_measured_says_so(told: World) -> None:
-    found = report(told.connection, ["20/4"])
+def test_a_report_of_what_was_not_measured_says_so(measured: World) -> None:
+    found = report(measured.connection, ["20/4"])
     assert [one.coverage for one in found.qualities.values()] == [0]
     made = page(found)
     assert "These runs have no measurements." in made
     assert "No rule has fired" in made
-    world_run = told.run(time.time(), experiment=30)
-    told.connection.execute("update runs set started_at = null, status = 'pending' where run_id = %s", (world_run,))
+    world_run = measured.run(time.time(), experiment=30)
+    measured.connection.execute("update runs set started_at = null, status = 'pending' where run_id = %s", (world_run,))
     with pytest.raises(NoData):
-        report(told.connection, ["30"])
+        report(measured.connection, ["30"])
 
 
 @pytest.fixture
-def opened(told: World, tmp_path: Path) -> Iterator[Browser]:
+def opened(measured: World, tmp_path: Path) -> Iterator[Browser]:
     """The report of all runs, in a browser; in the end nobody has complained."""
-    found = report(told.connection, ["20"])
+    found = report(measured.connection, ["20"])
     path = tmp_path / "report.html"
     path.write_text(page(found, **{found.runs[0].run_id: MANIFEST}))
     (tmp_path / "browser").mkdir()

@@ -90,14 +90,14 @@ def test_no_command_passes_on_what_commands_a_terminal(
     Path("none.py").touch()
     Path("hostile.csv").write_text(rows.format(f"Color{HOSTILE}".replace("\r", "")))
     Path("other.csv").write_text(rows.format("Devices"))
-    said = {" ".join(words): command(*words) for words in COMMANDS}
-    assert {words for words, (_, out, err) in said.items() if RAW.search(out + err)} == set()
+    outputs = {" ".join(words): command(*words) for words in COMMANDS}
+    assert {words for words, (_, out, err) in outputs.items() if RAW.search(out + err)} == set()
     failed = {"interference 20": 1, "watch 20": 1}  # a run alone, and runs that failed
-    assert {words: status for words, (status, _, _) in said.items() if status} == {
+    assert {words: status for words, (status, _, _) in outputs.items() if status} == {
         **failed,
         **dict.fromkeys(REFUSED, 2),
     }
-    assert "]0;owned" in said["list 20"][1], "what is left of it shows that it was there"
+    assert "]0;owned" in outputs["list 20"][1], "what is left of it shows that it was there"
 
 
 def test_what_is_printed_stays_in_its_column(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,20 +45,20 @@ def test_a_run_that_has_just_ended_is_waited_for(here: Settings, world: World, m
             order.append("summarised")
             connection.execute("update runs set summarised = true")
 
-    def say(words: str) -> None:
+    def report(words: str) -> None:
         assert words == f"waiting for the last metrics of run {folder.run_id[:8]}"
         threading.Thread(target=arrive).start()
 
-    assert await_values(world.connection, here, ["20"], say)
+    assert await_values(world.connection, here, ["20"], report)
     assert order == ["delivered", "summarised"]
 
 
 def test_one_that_does_not_settle_is_given_up(here: Settings, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = run_of(here, world, time.time() - 1)
     monkeypatch.setattr(freshness, "_SETTLE_SECONDS", 1.5)
-    said: list[str] = []
-    assert not await_values(world.connection, here, ["20"], said.append)
-    assert said == [f"the last metrics of run {folder.run_id[:8]} have not arrived yet"]
+    messages: list[str] = []
+    assert not await_values(world.connection, here, ["20"], messages.append)
+    assert messages == [f"the last metrics of run {folder.run_id[:8]} have not arrived yet"]
 
 
 def test_nobody_waits_for_other_runs(here: Settings, world: World) -> None:
@@ -66,6 +66,6 @@ def test_nobody_waits_for_other_runs(here: Settings, world: World) -> None:
     run_of(here, world, now - 1)
     world.run(now - 10, now - 1, position=2)  # another home's
     run_of(here, world, now - 3600, position=3)
-    said: list[str] = []
-    assert await_values(world.connection, here, ["20/1/2", "20/1/3"], said.append)
-    assert said == []
+    messages: list[str] = []
+    assert await_values(world.connection, here, ["20/1/2", "20/1/3"], messages.append)
+    assert messages == []

@@ -69,14 +69,14 @@ def test_a_run_in_the_database_is_told_and_kept(world: World, start: float) -> N
     ]
     store_spans(world.connection, run, [*phases, *steps])
     found = store(world.connection, run)
-    told = [(one.kind, (one.started_at.timestamp() - start), one.text) for one in found]
-    assert [kind for kind, _, _ in told] == ["initialization", "repetition", "outlier", "checkpoint"]
-    assert [at for _, at, _ in told] == pytest.approx([0, 12, 24, 222], abs=2)
-    assert told[0][2].startswith("initialization (load): GPU at 2%, disk reads ")
-    assert told[1][2].startswith("6 times: 30 s of training (fit) (GPU at 9")
-    assert "5 s of evaluation (test) (GPU at 5" in told[1][2]
-    assert told[2][2] == "2 steps were slow: step 40 9 s, usually 0.3 s"
-    assert told[3][2].startswith("checkpoint (save): GPU at ")
+    lines = [(one.kind, (one.started_at.timestamp() - start), one.text) for one in found]
+    assert [kind for kind, _, _ in lines] == ["initialization", "repetition", "outlier", "checkpoint"]
+    assert [at for _, at, _ in lines] == pytest.approx([0, 12, 24, 222], abs=2)
+    assert lines[0][2].startswith("initialization (load): GPU at 2%, disk reads ")
+    assert lines[1][2].startswith("6 times: 30 s of training (fit) (GPU at 9")
+    assert "5 s of evaluation (test) (GPU at 5" in lines[1][2]
+    assert lines[2][2] == "2 steps were slow: step 40 9 s, usually 0.3 s"
+    assert lines[3][2].startswith("checkpoint (save): GPU at ")
     assert load(world.connection, [run]) == {run: found}
     assert store(world.connection, run) == found
     assert load(world.connection, [run]) == {run: found}
@@ -116,10 +116,10 @@ def test_the_command_tells_and_writes_json(
     run = trained(world, start, PARTS)
     world.run(start, start + 60, workload=2)
     monkeypatch.setenv("BENCH_DSN", dsn)
-    said = CliRunner().invoke(app, ["highlights", "20/1/1"])
-    assert said.exit_code == 0
-    assert re.search(r"20/1/1 train: finished, 3:48", said.output)
-    assert re.search(r" 0 s +1[123]\.0 s +initialization: GPU at 2%", said.output)
+    result = CliRunner().invoke(app, ["highlights", "20/1/1"])
+    assert result.exit_code == 0
+    assert re.search(r"20/1/1 train: finished, 3:48", result.output)
+    assert re.search(r" 0 s +1[123]\.0 s +initialization: GPU at 2%", result.output)
     written = json.loads(CliRunner().invoke(app, ["highlights", "20/1/1", "--json"]).output)
     assert (written["run"], written["run_id"]) == ("20/1/1", run)
     assert [one["kind"] for one in written["highlights"]] == ["initialization", "repetition", "checkpoint"]

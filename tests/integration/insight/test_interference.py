@@ -70,9 +70,9 @@ def bench(command: Command, world: World, monkeypatch: pytest.MonkeyPatch) -> Co
 
 
 def report_of(bench: Command, *words: str) -> dict[str, Any]:
-    status, said, error = bench("interference", *words, "--json")
+    status, output, error = bench("interference", *words, "--json")
     assert status == 0, error
-    found: dict[str, Any] = json.loads(said)
+    found: dict[str, Any] = json.loads(output)
     return found
 
 
@@ -119,9 +119,9 @@ def test_one_repetition_has_no_interval_and_says_so(laboratory: Laboratory, benc
     laboratory.workload(1, ("narrow", 20))
     laboratory.workload(2, ("wide", 30))
     laboratory.workload(3, ("narrow", 60), ("wide", 60))
-    status, said, _ = bench("interference", "20")
+    status, output, _ = bench("interference", "20")
     assert status == 0
-    words = " ".join(said.split())
+    words = " ".join(output.split())
     assert "narrow wide naive 1 + 1 alone 20.0 s 1:00 3.00x" in words
     assert "No interval for narrow + wide (20/3)" in words
     assert "narrow + wide naive 20/3 1:00 50.0 s +20% 120 runs/h (144)" in words
@@ -160,9 +160,9 @@ def test_who_was_never_alone_and_who_was_not_alone_at_all(laboratory: Laboratory
     assert found["left_out"] == [{"runs": ["20/1/1"], "reason": "21/1/1 used the GPU of 20/1/1, too"}]
     [notice] = [one for one in found["notices"] if one["code"] == "never_alone" and one["runs"] == ["20/3/2"]]
     assert notice["values"] == {"configuration": "deep", "set": "narrow + deep", "workloads": ["20/3"]}
-    status, said, _ = bench("interference", "20/3")
+    status, output, _ = bench("interference", "20/3")
     assert status == 0
-    assert "No advice on what to collocate" in " ".join(said.split())
+    assert "No advice on what to collocate" in " ".join(output.split())
     assert bench("interference", "20/3", "-o", "a.svg")[0] == 1
 
 
@@ -184,9 +184,9 @@ def test_where_steps_are_logged_the_time_together_counts(laboratory: Laboratory,
     narrow, deep = paced["sets"][0]["members"]
     assert (narrow["slowdown"]["seconds"], narrow["slowdown"]["alone_seconds"]) == pytest.approx((3, 2))
     assert deep["slowdown"] is None
-    status, said, _ = bench("interference", "20", "--metric", "step_time")
+    status, output, _ = bench("interference", "20", "--metric", "step_time")
     assert status == 0
-    assert "alone a step beside others a step" in " ".join(said.split())
+    assert "alone a step beside others a step" in " ".join(output.split())
 
 
 def test_energy_is_what_the_board_used_from_the_first_start_to_the_last_end(
@@ -228,12 +228,12 @@ def test_ways_of_sharing_are_told_apart(laboratory: Laboratory, bench: Command, 
     assert found["file"] == "heat.svg"
     picture = (tmp_path / "heat.svg").read_text()
     assert all(words in picture for words in ("naive", "MPS", "3g.20gb", "wide + deep", "1.50x", "beside"))
-    for ending, head in ((".pdf", b"%PDF"), (".png", b"\x89PNG")):
-        assert bench("interference", "20", "-o", f"heat{ending}", "--style", "dark", "--title", "Two")[0] == 0
-        assert (tmp_path / f"heat{ending}").read_bytes().startswith(head)
-    status, said, _ = bench("interference", "20")
+    for suffix, head in ((".pdf", b"%PDF"), (".png", b"\x89PNG")):
+        assert bench("interference", "20", "-o", f"heat{suffix}", "--style", "dark", "--title", "Two")[0] == 0
+        assert (tmp_path / f"heat{suffix}").read_bytes().startswith(head)
+    status, output, _ = bench("interference", "20")
     assert status == 0
-    assert "beside, sharing: naive" in said
+    assert "beside, sharing: naive" in output
 
 
 WRONG = [
@@ -254,6 +254,6 @@ def test_what_is_wrong_is_said_and_nothing_written(laboratory: Laboratory, bench
     laboratory.workload(4, ("narrow", 3), ("wide", 3), status="failed")
     laboratory.workload(5, ("narrow", 3), ("wide", 3))
     for words, status, message in WRONG:
-        found, _, said = bench("interference", *words.split())
-        assert (found, message in said) == (status, True), said
+        found, _, output = bench("interference", *words.split())
+        assert (found, message in output) == (status, True), output
     assert not list(tmp_path.glob("*.*"))

@@ -98,15 +98,15 @@ def test_a_slower_row_fails_and_one_that_is_not_passes(laboratory: Laboratory, b
     laboratory.attempts([1.1 * one for one in reversed(JITTER)], experiment=21, watts=100)
     laboratory.attempts(JITTER[1:], experiment=21, position=2, command="wide.py")
     request = ("21", "--baseline", "20", "--fail-on", "step_time>+3%")
-    status, said, _ = bench(*request)
+    status, output, _ = bench(*request)
     assert status == 1
-    assert "✗ 21/1/1: step_time changed by +10.0% (90% interval +7.7% to +12.3%), above +3%: p = 0.0002" in said
-    assert "✓ 21/1/2: step_time changed by" in said
-    assert "Welch's t " in said
-    assert "Holm's method " in said
+    assert "✗ 21/1/1: step_time changed by +10.0% (90% interval +7.7% to +12.3%), above +3%: p = 0.0002" in output
+    assert "✓ 21/1/2: step_time changed by" in output
+    assert "Welch's t " in output
+    assert "Holm's method " in output
 
-    status, said, _ = bench(*request, "--json")
-    found = json.loads(said)["gate"]
+    status, output, _ = bench(*request, "--json")
+    found = json.loads(output)["gate"]
     assert (status, found["failed"], found["tests"], found["alpha"]) == (1, True, 2, 0.05)
     slower, same = found["verdicts"]
     assert (slower["row"], slower["outcome"], slower["threshold"]) == ("21/1/1", "failed", 0.03)
@@ -179,9 +179,9 @@ def test_one_attempt_says_nothing(laboratory: Laboratory, world: World, bench: C
     assert verdict.outcome == "undecided"
     assert verdict.reason.startswith("21/1/1: nothing can be concluded on step_time from one attempt of 21/1/1: ")
     assert all(part in verdict.reason for part in ("measured", "7 attempts", "+6.1%", "80%", "--repeat 7"))
-    status, said, _ = bench("21", "--baseline", "20", "--fail-on", "step_time>+3%")
+    status, output, _ = bench("21", "--baseline", "20", "--fail-on", "step_time>+3%")
     assert status == 1
-    assert "nothing can be concluded on step_time" in said
+    assert "nothing can be concluded on step_time" in output
     without_spread = gate(world, "21", "step_time>+3%", baseline="20/1/1@1").verdicts[0].reason
     assert all(part in without_spread for part in ("21/1/1 and 20/1/1", "2% assumed", "7 attempts"))
     assert only(gate(world, "21", "step_time>1s")).outcome == "failed", "a bound needs no repetition"
@@ -265,5 +265,5 @@ def test_requests_that_are_wrong(laboratory: Laboratory, bench: Command) -> None
         ("22 --baseline 20 --fail-on step_time>+3%", "of 22/1/3"),
         ("23 --baseline 20 --fail-on step_time>+3%", "23 names no run"),
     ):
-        status, _, said = bench(*words.split())
-        assert (status, message in said) == (2, True), said
+        status, _, output = bench(*words.split())
+        assert (status, message in output) == (2, True), output

@@ -61,13 +61,13 @@ class Desk:
     def __post_init__(self) -> None:
         (self.folder / "rules").mkdir(parents=True)
         (self.folder / "rules" / "always.sql").write_text(ALWAYS)
-        self.judge = self.another_judge()
+        self.evaluator = self.new_evaluator()
 
     @property
     def toml(self) -> Path:
         return self.folder / "bench.toml"
 
-    def another_judge(self) -> RuleEngine:
+    def new_evaluator(self) -> RuleEngine:
         return RuleEngine(HOST, self.folder / "runs", self.metrics)
 
     def run(self, actions: dict[str, list[str]] | None = None, *, workload: int = 1, position: int = 1) -> str:
@@ -83,9 +83,9 @@ class Desk:
         runs.end_run(self.world.connection, run_id, end)
         self.query("update runs set summarised = %s where run_id = %s", settled, run_id)
 
-    def look(self, judge: RuleEngine | None = None) -> None:
+    def look(self, evaluator: RuleEngine | None = None) -> None:
         with self.world.database.connect() as reader:
-            (judge or self.judge).look(self.world.connection, reader, lambda: None)
+            (evaluator or self.evaluator).look(self.world.connection, reader, lambda: None)
 
     def act(self) -> None:
         """Do what is asked for, to its end."""
@@ -114,7 +114,7 @@ def desk(world: World, tmp_path: Path) -> Desk:
 
 
 @pytest.fixture
-def told() -> Iterator[tuple[str, list[dict[str, Any]], list[int]]]:
+def webhook() -> Iterator[tuple[str, list[dict[str, Any]], list[int]]]:
     """The address of a real server, what it was told, and the statuses that it answers with before it says 200."""
     bodies: list[dict[str, Any]] = []
     statuses: list[int] = []
@@ -150,7 +150,7 @@ def test_an_action_is_asked_for_once_by_settings_and_row(desk: Desk) -> None:
     desk.look()
     desk.look()  # too early
     assert desk.count("evaluated_runs") == 1
-    desk.look(desk.another_judge())
+    desk.look(desk.new_evaluator())
     assert desk.count("evaluated_runs") == 2
     assert desk.firings(run_id) == ["Always"]
     assert desk.recorded_actions(run_id) == [("stop-run", None, None), ("stop-workload", None, None)]
@@ -197,21 +197,21 @@ def test_a_rule_that_is_slow_or_fails_is_left_alone_and_counted(desk: Desk) -> N
 def test_settings_count_as_they_are_by_now_and_as_before_while_they_are_broken(desk: Desk) -> None:
     desk.toml.write_text("[rules]\nevery = '500 ms'\n[rules.Always]\nshare = 0.5\n")
     run_id = desk.run()
-    said = "select evidence ->> 'share' from rule_firings"
+    expected = "select evidence ->> 'share' from rule_firings"
     for content, share in (("", "0.5"), ("share = 0.75\n", "0.75"), ("shard = 1\n", "0.75"), ("share = 1\n", "1")):
         if content:
             desk.toml.write_text(f"[rules]\nevery = '500 ms'\n[rules.Always]\n{content}")
-        desk.judge._due.clear()
+        desk.evaluator._due.clear()
         desk.look()
-        assert desk.query(said) == [(share,)]
+        assert desk.query(expected) == [(share,)]
     assert desk.count("errors", reason="settings") == 1
     assert desk.firings(run_id) == ["Always"]
 
 
 def test_a_webhook_is_posted_until_it_is_heard(
-    desk: Desk, told: tuple[str, list[dict[str, Any]], list[int]], caplog: pytest.LogCaptureFixture
+    desk: Desk, webhook: tuple[str, list[dict[str, Any]], list[int]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    url, bodies, statuses = told
+    url, bodies, statuses = webhook
     statuses += [503, 429]
     desk.toml.write_text(f"[actions.tell-us]\nwebhook = '{url}'\n")
     run_id = desk.run({"Always": ["tell-us"]})
@@ -242,9 +242,9 @@ def test_a_webhook_is_posted_until_it_is_heard(
     ],
 )
 def test_how_an_action_went_is_on_record(
-    desk: Desk, told: tuple[str, list[dict[str, Any]], list[int]], action: str, outcome: str, detail: str
+    desk: Desk, webhook: tuple[str, list[dict[str, Any]], list[int]], action: str, outcome: str, detail: str
 ) -> None:
-    url, _, statuses = told
+    url, _, statuses = webhook
     statuses += [403]
     written = action.replace("REFUSING", url).replace("PYTHON", sys.executable)
     desk.toml.write_text(f"[actions.it]\n{written}\n")
@@ -256,9 +256,9 @@ def test_how_an_action_went_is_on_record(
 
 
 def test_what_a_process_had_begun_when_it_died_is_not_done_again(
-    desk: Desk, told: tuple[str, list[dict[str, Any]], list[int]]
+    desk: Desk, webhook: tuple[str, list[dict[str, Any]], list[int]]
 ) -> None:
-    url, bodies, _ = told
+    url, bodies, _ = webhook
     desk.toml.write_text(f"[actions.tell-us]\nwebhook = '{url}'\n")
     begun, waiting = desk.run({"Always": ["tell-us"]}), desk.run({"Always": ["tell-us"]}, position=2)
     desk.look()
@@ -293,8 +293,8 @@ def test_a_stop_names_the_rule_and_its_evidence(desk: Desk) -> None:
         assert desk.recorded_actions(ids[0]) == [("stop-workload", "done", "")]
         assert [process.wait(HUNG_SECONDS) for process in processes[:2]] == [-signal.SIGTERM] * 2
         assert processes[2].poll() is None
-    said = "stopped with its workload by the rule Always, which fired in 20/1/1@1: share 0.25"
-    assert [RunFolder(desk.folder / "runs" / run_id).stop_reason() for run_id in ids] == [said, said, None]
+    expected = "stopped with its workload by the rule Always, which fired in 20/1/1@1: share 0.25"
+    assert [RunFolder(desk.folder / "runs" / run_id).stop_reason() for run_id in ids] == [expected, expected, None]
 
 
 def test_firings_and_what_was_done_are_shown(desk: Desk) -> None:

@@ -43,8 +43,8 @@ def bench(command: Command, world: World, monkeypatch: pytest.MonkeyPatch) -> Co
 
 
 def test_past_runs_are_asked_and_what_is_found_is_kept_once(bench: Command, world: World) -> None:
-    status, said, _ = bench("replay", "20", "--store", "--json")
-    fired = {(one["run"], one["rule"]): one["firings"] for one in json.loads(said) if one["firings"]}
+    status, output, _ = bench("replay", "20", "--store", "--json")
+    fired = {(one["run"], one["rule"]): one["firings"] for one in json.loads(output) if one["firings"]}
     assert status == 0
     assert list(fired) == [("20/3/1", "CpuSaturated")]
     [firing] = fired["20/3/1", "CpuSaturated"]
@@ -53,9 +53,9 @@ def test_past_runs_are_asked_and_what_is_found_is_kept_once(bench: Command, worl
     assert rows(world, kept) == [("CpuSaturated", "info", True, False)]
     assert bench("replay", "--store")[0] == 0
     assert rows(world, kept) == [("CpuSaturated", "info", True, False)]
-    said = bench("replay")[1]
-    assert "cores: 2; share: 1; available: 2" in said
-    assert "1 firing in 1 of 3 runs" in said
+    output = bench("replay")[1]
+    assert "cores: 2; share: 1; available: 2" in output
+    assert "1 firing in 1 of 3 runs" in output
     assert "2 firings in 2 of 3 runs" in bench("replay", "--set", "CpuSaturated.threshold=0.75")[1]
     assert "0 firings in 0 of 2 runs" in bench("replay", "20/1", "20/3", "--rule", "IdleDevice")[1]
 
@@ -68,9 +68,9 @@ def test_settings_say_which_rules_are_asked_and_how(bench: Command, tmp_path: Pa
     assert listed["CpuSaturated"]["parameters"]["threshold"]["value"] == 0.75
     assert listed["StepOutlier"]["parameters"]["stddev"]["value"] == 3
     assert [name for name, one in listed.items() if not one["enabled"]] == ["IdleDevice"]
-    said = json.loads(bench("replay", "--json")[1])
-    assert "IdleDevice" not in {one["rule"] for one in said}
-    assert sum(len(one["firings"]) for one in said) == 2
+    output = json.loads(bench("replay", "--json")[1])
+    assert "IdleDevice" not in {one["rule"] for one in output}
+    assert sum(len(one["firings"]) for one in output) == 2
     (tmp_path / "bench.toml").write_text("[rules.CpuSaturatd]\nthreshold = 0.75\n")
     status, _, complaint = bench("list")
     assert status == 2
@@ -78,17 +78,17 @@ def test_settings_say_which_rules_are_asked_and_how(bench: Command, tmp_path: Pa
 
 
 def test_a_sweep_says_on_how_many_runs_a_threshold_would_fire(bench: Command) -> None:
-    status, said, _ = bench("replay", "--sweep", "CpuSaturated.threshold=0.4,0.7,0.9,1.1", "--json")
-    content = json.loads(said)
+    status, output, _ = bench("replay", "--sweep", "CpuSaturated.threshold=0.4,0.7,0.9,1.1", "--json")
+    content = json.loads(output)
     assert status == 0
     assert (content["rule"], content["parameter"], content["value"]) == ("CpuSaturated", "threshold", 0.9)
     assert [(one["value"], one["fired"], one["runs"], one["seconds"]) for one in content["sweep"]] == [
         (0.4, 3, 3, 130), (0.7, 2, 3, 70), (0.9, 1, 3, 30), (1.1, 0, 3, 0),
     ]  # fmt: skip
-    said = bench(
+    output = bench(
         "replay", "--sweep", "CpuSaturated.minimum_duration=1 s,35 s,50 s", "--set", "CpuSaturated.threshold=0.4"
     )[1]
-    assert [line.split()[2:4] for line in said.splitlines() if " s " in line] == [["3", "3"], ["2", "3"], ["1", "3"]]
+    assert [line.split()[2:4] for line in output.splitlines() if " s " in line] == [["3", "3"], ["2", "3"], ["1", "3"]]
 
 
 def test_all_rules_are_shown_with_what_can_be_set(bench: Command) -> None:
@@ -106,8 +106,8 @@ def test_a_file_of_ones_own_is_checked_and_then_asked(bench: Command, tmp_path: 
     (tmp_path / "rules").mkdir()
     file = tmp_path / "rules" / "short.sql"
     file.write_text(MINE)
-    status, said, _ = bench("check", str(file))
-    assert (status, said) == (0, f"{file}: Short is valid, tested on 20/1/1\n")
+    status, output, _ = bench("check", str(file))
+    assert (status, output) == (0, f"{file}: Short is valid, tested on 20/1/1\n")
     assert "1 firing in 1 of 3 runs" in bench("replay", "--rule", "Short", "--set", "Short.threshold=35 s")[1]
     for broken, line, complaint in (
         (MINE.replace("severity", "severty"), 4, "unknown key 'severty' (did you mean 'severity'?)"),
@@ -118,18 +118,18 @@ def test_a_file_of_ones_own_is_checked_and_then_asked(bench: Command, tmp_path: 
         (MINE.replace("%(run)s and", "%(run)s and pg_sleep(20) is not null and"), 8, "longer than 0.2 s"),
     ):
         file.write_text(broken)
-        status, _, said = bench("check", str(file), "--limit", "200 ms")
-        assert (status, complaint in said) == (2, True), said
-        assert f"{file}:{line}:" in said
+        status, _, output = bench("check", str(file), "--limit", "200 ms")
+        assert (status, complaint in output) == (2, True), output
+        assert f"{file}:{line}:" in output
 
 
 def test_a_rule_that_fails_is_named_and_the_others_go_on(bench: Command, tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "slow.sql").write_text(MINE.replace("%(run)s and", "%(run)s and pg_sleep(20) is not null and"))
-    status, said, _ = bench("replay", "20/3", "--folder", "more", "--limit", "1 s")
+    status, output, _ = bench("replay", "20/3", "--folder", "more", "--limit", "1 s")
     assert status == 1
-    assert "1 firing in 1 of 1 run" in said
-    assert "20/3/1: Short " in said
+    assert "1 firing in 1 of 1 run" in output
+    assert "20/3/1: Short " in output
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,6 @@ def test_a_rule_that_fails_is_named_and_the_others_go_on(bench: Command, tmp_pat
     ],
 )
 def test_what_cannot_be_meant_is_refused(bench: Command, words: list[str], complaint: str) -> None:
-    status, _, said = bench(*words)
+    status, _, output = bench(*words)
     assert status == 2
-    assert complaint in said
+    assert complaint in output

@@ -103,10 +103,10 @@ def test_units_are_canonical_and_a_later_attempt_is_named(world: World, tmp_path
     write_samples(world.connection, select_runs(world.connection, ["20/1/1"]), tmp_path / "a.parquet")
     rows = parquet.read_table(tmp_path / "a.parquet").to_pylist()
     assert [(row["value"], row["elapsed"]) for row in rows] == [(2.0**20, 1.25), (None, 2.25), (3 * 2.0**20, 3.25)]
-    told = {
+    progress = {
         name: rows[0][name] for name in ("run_id", "run", "quantity", "metric", "unit", "scope", "host", "device", "dt")
     }
-    assert told == {
+    assert progress == {
         "run_id": again, "run": "20/1/1", "quantity": "gpu_memory_used", "metric": "DCGM_FI_DEV_FB_USED",
         "unit": "bytes", "scope": "instance", "host": "node1", "device": "GPU-1", "dt": 0.5,
     }  # fmt: skip
@@ -114,12 +114,12 @@ def test_units_are_canonical_and_a_later_attempt_is_named(world: World, tmp_path
 
 def test_only_the_quantities_that_are_asked_for(full: World, tmp_path: Path) -> None:
     runs = select_runs(full.connection, [])
-    told: list[int] = []
-    written = write_samples(full.connection, runs, tmp_path / "a.parquet", ["gpu_power"], told.append)
+    progress: list[int] = []
+    written = write_samples(full.connection, runs, tmp_path / "a.parquet", ["gpu_power"], progress.append)
     table = parquet.read_table(tmp_path / "a.parquet")
     assert set(table.column("quantity").to_pylist()) == {"gpu_power"}
-    assert told[-1] == written == table.num_rows
-    assert told == sorted(told)
+    assert progress[-1] == written == table.num_rows
+    assert progress == sorted(progress)
 
 
 def test_without_samples_there_is_no_file(world: World, tmp_path: Path) -> None:

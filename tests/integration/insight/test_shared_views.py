@@ -69,8 +69,8 @@ def desk(world: World, tmp_path: Path) -> Desk:
 
 def test_a_selection_is_shared_and_opened(desk: Desk) -> None:
     first, second, third = (run_id[:12] for run_id in desk.ids)
-    said = desk.bench("share", "20", "-m", "cpu_usage", "-o", "view.json")
-    assert said == "Wrote a chart to view.json, 1 metric of 3 runs; `bench open view.json` shows it\n"
+    output = desk.bench("share", "20", "-m", "cpu_usage", "-o", "view.json")
+    assert output == "Wrote a chart to view.json, 1 metric of 3 runs; `bench open view.json` shows it\n"
     (desk.folder / "view.json").chmod(0o640)
     words = ["share", "20/1", "-m", "cpu_usage", "-m", "threads", "--by", "workload", "-o", "view.json"]
     assert desk.bench(*words) == "Added a chart to view.json, 2 metrics of 2 runs: it has 2 now\n"
@@ -87,8 +87,8 @@ def test_a_selection_is_shared_and_opened(desk: Desk) -> None:
         "added": False,
         "charts": json.loads(desk.read("view.json"))["charts"],
     }
-    said = desk.bench("open", "view.json")
-    assert said.endswith("Wrote 2 charts to view.html\n")
+    output = desk.bench("open", "view.json")
+    assert output.endswith("Wrote 2 charts to view.html\n")
     page = desk.read("view.html")
     assert all(label in page for label in ("20/1/1 train", "20/1/2 train", "20/2/1 train", "20/1 train"))
     [runs, workloads] = desk.json("open", "view.json")["charts"]
@@ -118,30 +118,30 @@ def test_runs_that_are_gone_are_named_and_the_rest_is_shown(desk: Desk) -> None:
         [{"runs": desk.ids[1:], "metrics": ["cpu_usage"]}, {"runs": [second], "metrics": ["threads"]}, loss],
     )
     desk.world.connection.execute("delete from runs where run_id = %s", (second,))
-    said = desk.bench("open", "view.json", "-o", "page.html")
-    assert f"! deleted runs: {second}\n" in said
-    assert "! chart 3 is left out: " in said
-    assert said.endswith("Wrote 1 chart to page.html\n")
+    output = desk.bench("open", "view.json", "-o", "page.html")
+    assert f"! deleted runs: {second}\n" in output
+    assert "! chart 3 is left out: " in output
+    assert output.endswith("Wrote 1 chart to page.html\n")
     assert f"deleted runs: {second}" in desk.read("page.html")
     answer = desk.json("open", "view.json")
     assert (answer["deleted"], [chart["runs"] for chart in answer["charts"]]) == ([second], [[third]])
     assert len(answer["missing"]) == 1
     desk.write("lost.json", [{"runs": [second[:12], "f" * 12], "metrics": ["cpu_usage"]}])
-    said = desk.bench("open", "lost.json", status=1)
-    assert said == f"error: all runs of this view are deleted: {second[:12]}, ffffffffffff\n"
+    output = desk.bench("open", "lost.json", status=1)
+    assert output == f"error: all runs of this view are deleted: {second[:12]}, ffffffffffff\n"
     assert sorted(one.name for one in desk.folder.iterdir()) == ["lost.json", "page.html", "view.json"]
 
 
 def test_what_is_wrong_is_said_and_nothing_written(desk: Desk) -> None:
     (desk.folder / "report.json").write_text('{"panels": []}\n')
     share = ("share", "20", "-m")
-    for words, said in (
+    for words, expected in (
         ((*share, "cpu_usage", "-o", "report.json"), "report.json: not a view: that begins with"),
         ((*share, "cpu_usag", "-o", "new.json"), "these runs have no metric 'cpu_usag' (did you mean 'cpu_usage'?)"),
         ((*share, "loss", "--by", "row", "-o", "new.json"), "by: there is no 'row'"),
         ((*share, "loss", "-o", "no/new.json"), "there is no folder 'no'"),
     ):
-        assert said in desk.bench(*words, status=2)
+        assert expected in desk.bench(*words, status=2)
     desk.write("view.json", [{"runs": desk.ids, "metrics": ["cpu_usage"]}, {"runs": desk.ids, "metrics": ["thread"]}])
     assert "view.json: charts[1].metrics: these runs have no metric 'thread' (did you mean 'threads'?)" in desk.bench(
         "open", "view.json", status=2
@@ -183,8 +183,8 @@ def test_a_view_is_a_link_to_grafana(desk: Desk) -> None:
         },
     )
     desk.write("view.json", [{"runs": pair, "metrics": ["loss"], "align": "step"}])
-    said = desk.bench("open", "view.json", "--grafana", status=2)
-    assert "`bench dashboards push view.json` makes a dashboard of this view" in said
+    output = desk.bench("open", "view.json", "--grafana", status=2)
+    assert "`bench dashboards push view.json` makes a dashboard of this view" in output
 
 
 def test_a_page_opens_in_the_browser_of_whoever_sits_there(desk: Desk) -> None:

@@ -36,7 +36,7 @@ def host(world: World, listeners: float) -> None:
     )
 
 
-def said(world: World, *selectors: str, scope: str | None = None) -> list[Notice]:
+def shown(world: World, *selectors: str, scope: str | None = None) -> list[Notice]:
     found = compare(world.connection, list(selectors) or ["20"], scope=scope)
     return list(trust(world.connection, found, scope).notices)
 
@@ -45,7 +45,7 @@ def test_runs_that_were_measured_alike_are_one_sentence(world: World) -> None:
     host(world, 0.004)
     for number in (1, 2, 3):
         run(world, number)
-    [notice] = said(world)
+    [notice] = shown(world)
     assert (notice.code, notice.severity, notice.runs) == ("measured", "info", ["20/1/1", "20/2/1", "20/3/1"])
     assert (
         notice.text
@@ -64,7 +64,7 @@ def test_intervals_and_listeners_that_differ_are_named(world: World) -> None:
     run(world, 4, gpu="GPU-1")
     times = [START + 801 + at for at in range(99)]
     world.write(world.gauge("bench_gpu_sm_active_ratio", times, [0.5] * 99, {"UUID": "GPU-1"}, "nvml"))
-    found = [one for one in said(world) if one.code == "measured_differently"]
+    found = [one for one in shown(world) if one.code == "measured_differently"]
     assert [(one.runs, one.values["exporters"]) for one in found] == [
         (["20/1/1", "20/3/1"], ["process"]),
         (["20/2/1"], ["process"]),
@@ -73,7 +73,7 @@ def test_intervals_and_listeners_that_differ_are_named(world: World) -> None:
     assert found[1].values["interval_seconds"] == [pytest.approx(5, abs=0.3)]
     assert found[1].values["coverage"] == [pytest.approx(0.95, abs=0.01)]
     assert (["20/2/1"], {"metrics": ["cpu_usage"], "interval_seconds": 5}) in [
-        (one.runs, one.values) for one in said(world) if one.code == "intervals_differ"
+        (one.runs, one.values) for one in shown(world) if one.code == "intervals_differ"
     ]
 
 
@@ -108,7 +108,7 @@ def test_what_must_not_be_compared_unseen(world: World) -> None:
     )
     world.connection.execute("update runs set profilers = 'nsys' where run_id = %s", (second,))
     world.connection.execute("select summarise(run_id) from runs")
-    found = said(world, "20/1", "20/2/1")
+    found = shown(world, "20/1", "20/2/1")
     assert [
         (one.code, one.runs)
         for one in found
@@ -119,7 +119,7 @@ def test_what_must_not_be_compared_unseen(world: World) -> None:
         ("shared_resource", ["20/2/1"]),
         ("profiled", ["20/2/1"]),
     ]
-    assert not {"throttled", "profiled"} & {one.code for one in said(world, "20/1")}
+    assert not {"throttled", "profiled"} & {one.code for one in shown(world, "20/1")}
 
 
 def test_a_figure_of_the_host_is_marked_as_such(world: World) -> None:

@@ -99,11 +99,11 @@ class Site:
     settings: Settings
     database: Database
     uri: str
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def run(self, script: str) -> dict[str, Any]:
         """Run a script to its end, and return it as the database has it."""
-        tracking, report = Tracking(self.uri), lambda event: self.said.append(event.message)
+        tracking, report = Tracking(self.uri), lambda event: self.messages.append(event.message)
         executor = LocalExecutor(self.database, self.settings, tracking, inventory(None), report)
         job = job_from_command([sys.executable, "-c", script], name="short", devices=None)
         run_id = run_command(executor, job).run_id
@@ -163,7 +163,7 @@ def test_what_a_run_leaves_arrives_through_mlflow_now_or_later(site: Site, store
 
     way.cut()
     alone = site.run("print('alone')")
-    assert "MLflow does not keep artifacts" in site.said[-1] + site.said[-2]
+    assert "MLflow does not keep artifacts" in site.messages[-1] + site.messages[-2]
     assert not kept(store, alone["mlflow_run_id"])
     assert isinstance(site.logs(alone).exception, TrackingUnavailable)
     way.open()

@@ -166,9 +166,9 @@ def test_a_job_whose_submission_nobody_heard_of_is_found_by_its_name(
     outcomes = begin(sheet(tmp_path, "20,1,one,train.py,open 0"))
     assert [one.status for one in outcomes()] == ["finished"]
     assert len(executor.submitted) == 1
-    said = [event.message for event in events if event.kind == "warning"]
-    assert "nobody answers" in said[0]
-    assert len(said) >= 2  # away, and back again
+    warnings = [event.message for event in events if event.kind == "warning"]
+    assert "nobody answers" in warnings[0]
+    assert len(warnings) >= 2  # away, and back again
 
 
 def test_what_is_refused_is_still_to_do(

@@ -97,8 +97,8 @@ def test_how_an_unknown_metric_is_read_is_said_for_the_capsules_series_alone(
     capsule.export(world.connection, select_runs(world.connection, ["20"]), exported)
     there = empty(OTHER[flavour]).open()
     notes = import_capsule(there, exported).notes
-    said = [note for note in notes if note.endswith("is not in the catalog here: it is read as in the capsule, and so in its runs alone")]  # fmt: skip
-    assert [note.partition(" ")[0] for note in said] == ["node_load1", "queue_length"]
+    reported = [note for note in notes if note.endswith("is not in the catalog here: it is read as in the capsule, and so in its runs alone")]  # fmt: skip
+    assert [note.partition(" ")[0] for note in reported] == ["node_load1", "queue_length"]
     with there.session() as connection:
         theirs = "select metric, unit, max(value) from run_samples group by 1, 2 order by 1"
         assert connection.execute(theirs).fetchall() == [

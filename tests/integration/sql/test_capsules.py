@@ -37,7 +37,7 @@ def export(connection: Connection, path: Path, *selectors: str) -> Path:
 
 
 @pytest.fixture
-def told(full: World) -> World:
+def measured(full: World) -> World:
     """The full world, whose runs have said all that a run can say, and where a second target gives the host's load as well."""
     for run, start in rows(
         full.connection, "select run_id, extract(epoch from started_at)::float8 from runs order by started_at, 1"
@@ -71,14 +71,14 @@ def told(full: World) -> World:
 
 
 def test_a_journey_through_the_other_flavour_and_back_loses_nothing(
-    told: World, flavour: Flavour, empty: Empty, tmp_path: Path
+    measured: World, flavour: Flavour, empty: Empty, tmp_path: Path
 ) -> None:
-    expected = answers(told.connection, "20")
+    expected = answers(measured.connection, "20")
     assert len(expected["summary"]) > 20
     assert expected["samples"][0][1] > 3 * 2400
     there, back = empty(OTHER[flavour]).open(), empty(flavour).open()
-    export(told.connection, tmp_path / "one.capsule", "20")
-    samples = rows(told.connection, "select count(*) from samples where runset_id > 0")[0][0]
+    export(measured.connection, tmp_path / "one.capsule", "20")
+    samples = rows(measured.connection, "select count(*) from samples where runset_id > 0")[0][0]
     assert import_capsule(there, tmp_path / "one.capsule") == Imported((20,), 6, 0, samples)
     with there.session() as connection:
         assert answers(connection, "20") == expected
@@ -88,20 +88,20 @@ def test_a_journey_through_the_other_flavour_and_back_loses_nothing(
         assert answers(connection, "20") == expected
 
 
-def test_again_changes_nothing_and_says_so(told: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
-    export(told.connection, tmp_path / "all.capsule", "20")
+def test_again_changes_nothing_and_says_so(measured: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
+    export(measured.connection, tmp_path / "all.capsule", "20")
     there = empty(OTHER[flavour]).open()
     import_capsule(there, tmp_path / "all.capsule")
     with there.session() as connection:
         before = _counts(connection)
     assert import_capsule(there, tmp_path / "all.capsule") == Imported((), 0, 6, 0)
-    assert import_capsule(told.database, tmp_path / "all.capsule") == Imported((), 0, 6, 0)
+    assert import_capsule(measured.database, tmp_path / "all.capsule") == Imported((), 0, 6, 0)
     with there.session() as connection:
         assert _counts(connection) == before
 
 
-def test_a_deadlock_is_waited_out(told: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
-    export(told.connection, tmp_path / "all.capsule", "20")
+def test_a_deadlock_is_waited_out(measured: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
+    export(measured.connection, tmp_path / "all.capsule", "20")
     there = empty(flavour).open()
     with ThreadPoolExecutor(1) as pool, there.connect() as other, there.connect() as observer:
         with other.transaction():  # as a job of TimescaleDB's, which has chunks in its hands
@@ -116,10 +116,10 @@ def test_a_deadlock_is_waited_out(told: World, flavour: Flavour, empty: Empty, t
         assert importing.result(HUNG_SECONDS).runs == 6
 
 
-def test_what_comes_later_joins_what_is_here(told: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
-    expected = {which: answers(told.connection, which) for which in ("20/1/1", "20/3", "20/10")}
-    export(told.connection, tmp_path / "some.capsule", "20/1/1", "20/3")
-    export(told.connection, tmp_path / "all.capsule", "20")
+def test_what_comes_later_joins_what_is_here(measured: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
+    expected = {which: answers(measured.connection, which) for which in ("20/1/1", "20/3", "20/10")}
+    export(measured.connection, tmp_path / "some.capsule", "20/1/1", "20/3")
+    export(measured.connection, tmp_path / "all.capsule", "20")
     there = empty(OTHER[flavour]).open()
     assert import_capsule(there, tmp_path / "some.capsule").runs == 3
     later = import_capsule(there, tmp_path / "all.capsule")
@@ -138,10 +138,12 @@ def _counts(connection: Connection) -> dict[str, int]:
     return {name: rows(connection, f"select count(*) from {name}")[0][0] for name in tables}
 
 
-def test_what_is_measured_here_stays_apart_from_it(told: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
+def test_what_is_measured_here_stays_apart_from_it(
+    measured: World, flavour: Flavour, empty: Empty, tmp_path: Path
+) -> None:
     """The same host, GPU, exporter and moments in both databases, and a run here that goes on."""
-    expected = answers(told.connection, "20")
-    export(told.connection, tmp_path / "all.capsule", "20")
+    expected = answers(measured.connection, "20")
+    export(measured.connection, tmp_path / "all.capsule", "20")
     there = empty(OTHER[flavour]).open()
     with there.session() as connection:
         here = World(there, tmp_path / "there", connection)
@@ -221,14 +223,14 @@ def test_of_others_it_says_that_there_was_somebody(
 
 @pytest.mark.parametrize("partly", [False, True])
 def test_without_its_raw_samples_a_run_has_its_buckets(
-    told: World, flavour: Flavour, empty: Empty, tmp_path: Path, *, partly: bool
+    measured: World, flavour: Flavour, empty: Empty, tmp_path: Path, *, partly: bool
 ) -> None:
     # A run to be kept, that shared some of its time with another: what they share stays.
-    told.connection.execute("update runs set keep = %s and position = 2", (partly,))
-    aggregates.keep_raw(told.connection, 5)
-    aggregates.maintain(told.connection)
-    expected = answers(told.connection, "20")
-    written = capsule.export(told.connection, select_runs(told.connection, ["20"]), tmp_path / "all.capsule")
+    measured.connection.execute("update runs set keep = %s and position = 2", (partly,))
+    aggregates.keep_raw(measured.connection, 5)
+    aggregates.maintain(measured.connection)
+    expected = answers(measured.connection, "20")
+    written = capsule.export(measured.connection, select_runs(measured.connection, ["20"]), tmp_path / "all.capsule")
     # TimescaleDB keeps the days of a run that is to be kept.
     all_there = partly and flavour is Flavour.TIMESCALEDB
     assert any("raw samples from before" in note for note in written.notes) is not all_there
@@ -248,10 +250,10 @@ def _without_counts(rows: list[tuple[Any, ...]]) -> list[Any]:
 
 
 def test_old_runs_come_to_a_database_that_keeps_aggregates_alone(
-    told: World, flavour: Flavour, empty: Empty, tmp_path: Path
+    measured: World, flavour: Flavour, empty: Empty, tmp_path: Path
 ) -> None:
-    expected = answers(told.connection, "20")
-    export(told.connection, tmp_path / "all.capsule", "20")
+    expected = answers(measured.connection, "20")
+    export(measured.connection, tmp_path / "all.capsule", "20")
     there = empty(OTHER[flavour]).open()
     with there.session() as connection:
         aggregates.keep_raw(connection, 5)

@@ -32,7 +32,7 @@ def scrape(world: World, start: float, body: Callable[[int], str], listener: str
     world.write(world.scraped([(start + second, body(second).encode()) for second in range(SECONDS)], listener))
 
 
-def said() -> str:
+def exposition() -> str:
     """Return a body in which the first GPU has many lines of each metric, and the second one line."""
     lines = []
     for metric, value, of_other in (
@@ -71,7 +71,7 @@ def start() -> float:
 def test_a_device_counts_once_in_a_run(world: World, start: float) -> None:
     run = world.run(start, start + SECONDS, gpu=GPU)
     place(world, run, start)
-    scrape(world, start, lambda _: said())
+    scrape(world, start, lambda _: exposition())
     for quantity, value in EXPECTED.items():
         summary = world.connection.execute(
             "select mean, max from run_summary where run_id = %s and quantity = %s and metric is null", (run, quantity)
@@ -89,7 +89,7 @@ def test_a_device_counts_once_in_a_run(world: World, start: float) -> None:
 
 def test_a_device_counts_once_on_the_dashboard_of_the_fleet(world: World) -> None:
     start = time.time() - SECONDS
-    scrape(world, start, lambda _: said())
+    scrape(world, start, lambda _: exposition())
     rows = world.connection.execute("select gpu_uuid, memory_used, power, utilization from fleet()").fetchall()
     assert sorted(rows) == [(GPU, 1000.0 * MIB, 300.0, 1.0), (OTHER, 3000.0 * MIB, 100.0, 0.5)]
     points = world.connection.execute(

@@ -226,9 +226,9 @@ def test_the_url_of_a_server_that_is_not_there_says_so(
     monkeypatch.delenv("BENCH_DSN", raising=False)
     monkeypatch.setenv("BENCH_HOME", str(folder))
     server = EmbeddedServer(Settings.load().database_dir)
-    status, out, said = command("db", "url")
+    status, out, error = command("db", "url")
     assert (status, out.strip()) == (1, server.dsn)
-    assert "the embedded database is not running; `bench up` starts it" in " ".join(said.split())
+    assert "the embedded database is not running; `bench up` starts it" in " ".join(error.split())
     assert not server.data.exists(), "asking starts nothing"
     server.acquire()
     try:

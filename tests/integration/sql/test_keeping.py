@@ -30,9 +30,9 @@ def bench(command: Command, world: World, monkeypatch: pytest.MonkeyPatch) -> Be
     monkeypatch.setenv("LOGNAME", "me")
 
     def run(*words: str, status: int = 0) -> Any:
-        ended, out, said = command(*words)
-        assert ended == status, said + out
-        return json.loads(out) if "--json" in words and not status else " ".join((out + said).split())
+        ended, out, output = command(*words)
+        assert ended == status, output + out
+        return json.loads(out) if "--json" in words and not status else " ".join((out + output).split())
 
     return run
 
@@ -69,14 +69,14 @@ def test_notes_are_added_replaced_and_taken_away(bench: Bench, world: World) -> 
     assert "20/1/1 has no note" in bench("note", "20/1/1")
     bench("note", "20/1/1", "the baseline of [table 2]")
     assert "20/1/1 has a note: --append adds to it, --force replaces it" in bench("note", "20/1/1", "x", status=2)
-    said = bench("note", "20/1/1", "seed 3", "--append", "--json")
-    assert said["note"] == "the baseline of [table 2]\n\nseed 3"
-    assert [run["note"] for run in bench("list", "20", "--json")] == [said["note"], None]
-    assert [run["note"] for run in bench("compare", "20", "--json")["runs"]] == [said["note"], None]
+    output = bench("note", "20/1/1", "seed 3", "--append", "--json")
+    assert output["note"] == "the baseline of [table 2]\n\nseed 3"
+    assert [run["note"] for run in bench("list", "20", "--json")] == [output["note"], None]
+    assert [run["note"] for run in bench("compare", "20", "--json")["runs"]] == [output["note"], None]
     assert "the baseline of [table 2]" in bench("list", "20")
     assert (
-        said["note"]
-        in dict(world.connection.execute("select what, value from run_card(%s)", (said["run_id"],))).values()
+        output["note"]
+        in dict(world.connection.execute("select what, value from run_card(%s)", (output["run_id"],))).values()
     )
     bench("report", "20", "-o", "a.html")
     assert "the baseline" in Path("a.html").read_text()

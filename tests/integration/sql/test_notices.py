@@ -139,13 +139,13 @@ def test_each_gpu_has_a_source_of_its_own(world: World) -> None:
 def test_intervals_that_differ(world: World, runs: list[str]) -> None:
     rare = world.run(START + 600, START + 700, workload=9)
     measured(world, rare, START + 600, seconds=100, every=5)
-    said = [
+    listed = [
         ("intervals_differ", ["20/1/1", "20/2/1", "20/3/1"], {"metrics": ["threads"], "interval_seconds": 1}),
         ("intervals_differ", ["20/9/1"], {"metrics": ["threads"], "interval_seconds": 5}),
     ]
-    assert notices(world, [*runs, rare], ["threads"]) == said, "before the last run has its summary"
+    assert notices(world, [*runs, rare], ["threads"]) == listed, "before the last run has its summary"
     world.connection.execute("select summarise(run_id) from runs")
-    assert notices(world, [*runs, rare], ["threads"]) == said
+    assert notices(world, [*runs, rare], ["threads"]) == listed
 
 
 def test_values_of_a_part_of_the_time(world: World, runs: list[str]) -> None:
@@ -205,10 +205,10 @@ def test_runs_that_were_held_back_and_runs_that_the_listeners_held_back(world: W
     assert [code for code, *_ in notices(world, [going], [])] == ["range_mismatch", "running"]
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(90, True), (101, False), (290, False), (310, True)])
-def test_a_range_of_time_that_does_not_fit(world: World, runs: list[str], seconds: float, said: bool) -> None:
+@pytest.mark.parametrize(("seconds", "listed"), [(90, True), (101, False), (290, False), (310, True)])
+def test_a_range_of_time_that_does_not_fit(world: World, runs: list[str], seconds: float, listed: bool) -> None:
     expected: Notices = [("range_mismatch", [], {"shown_seconds": seconds, "longest_seconds": 100})]
-    assert notices(world, runs, ["threads"], seconds=seconds) == (expected if said else [])
+    assert notices(world, runs, ["threads"], seconds=seconds) == (expected if listed else [])
 
 
 def test_workloads_count_as_one_series_each(world: World, runs: list[str]) -> None:

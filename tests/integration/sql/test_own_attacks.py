@@ -161,9 +161,9 @@ def test_no_function_answers_for_others(shared: Shared) -> None:
                 f"select x::text from {call} x".encode(),
                 {"run": shared.theirs, "mine": shared.mine, "workloads": list(range(1, 20))},
             ).fetchall()
-            said = " ".join(str(row) for row in rows)
+            result = " ".join(str(row) for row in rows)
             for word in (SECRET, str(FIGURE), shared.theirs):
-                assert word not in said, call
+                assert word not in result, call
         refused(ann, "select end_run(%s, 'failed', now(), 1, null)", shared.mine)
         refused(ann, "insert into runs select * from runs")
         refused(ann, "update runs set keep = true")

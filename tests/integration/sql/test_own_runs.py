@@ -61,12 +61,12 @@ def bench(command: Command, lab: Lab, tmp_path: Path, monkeypatch: pytest.Monkey
 
     def run(name: str | None, *words: str, status: int = 0) -> Any:
         monkeypatch.setenv("BENCH_DSN", conninfo.make_conninfo(dsn, user=name) if name else dsn)
-        ended, out, said = command(*words)
-        assert ended == status, said + out
+        ended, out, error = command(*words)
+        assert ended == status, error + out
         if "--json" in words and not status:
             # In which order values are added is the planner's affair, and with it their last digits.
             return json.loads(out, parse_float=lambda text: float(f"{float(text):.12g}"))
-        return " ".join((out + said).split())
+        return " ".join((out + error).split())
 
     return run
 

@@ -43,10 +43,10 @@ def test_a_run_was_throttled_was_not_or_nobody_knows(world: World) -> None:
         world.run(START, START + SECONDS, position=position, gpu=gpu)
     throttle(world, "GPU-1", sw_power_cap=0, hw_thermal_slowdown=3)
     throttle(world, "GPU-2", sw_power_cap=0, hw_thermal_slowdown=0)
-    said = [(True, None), (False, None), (None, None)]
-    assert quality(world) == said
+    expected = [(True, None), (False, None), (None, None)]
+    assert quality(world) == expected
     world.connection.execute("select summarise(run_id) from runs")
-    assert quality(world) == said
+    assert quality(world) == expected
 
 
 def test_what_throttles_a_gpu_before_and_after_a_run_is_not_the_runs(world: World) -> None:

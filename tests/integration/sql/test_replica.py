@@ -88,12 +88,12 @@ def test_every_command_that_reads_asks_the_replica_alone(pair: Replicated, bench
     assert status == 2
     assert "BENCH_READ_DSN is set without BENCH_DSN" in error
     assert not pair.settings.database_dir.exists()  # no server of our own was started for it
-    told = json.loads(answers["status"])
-    assert told["database"]["up"] is False
-    assert {"up": True, "standby": True, "following": True}.items() <= told["reads"].items()
+    shown = json.loads(answers["status"])
+    assert shown["database"]["up"] is False
+    assert {"up": True, "standby": True, "following": True}.items() <= shown["reads"].items()
     # The primary writes to its log by itself too, and a question may come between that and its replay.
-    assert 0 <= told["reads"]["behind_seconds"] < replica._SECONDS
-    assert [run["run"] for run in told["runs"]] == ["20/3/1"]
+    assert 0 <= shown["reads"]["behind_seconds"] < replica._SECONDS
+    assert [run["run"] for run in shown["runs"]] == ["20/3/1"]
     assert len(json.loads(answers["compare 20"])["runs"]) == 4
     assert {one["quantity"] for one in json.loads(answers["metrics"])} >= {"load"}
 
@@ -128,7 +128,7 @@ def test_a_replica_that_is_behind_says_so(pair: Replicated, bench: Command, monk
             assert status == 0
             assert "The replica is" in error
             assert "s behind" in error
-        status, said, _ = bench(pair.settings, "compare", "22/9")
+        status, output, _ = bench(pair.settings, "compare", "22/9")
         assert status == 2  # which has not arrived
         seconds = json.loads(bench(pair.settings, "status", "--json")[1])["reads"]["behind_seconds"]
         assert seconds > time.monotonic() - ended - 0.5
@@ -146,9 +146,9 @@ def test_a_replica_that_is_behind_says_so(pair: Replicated, bench: Command, monk
         assert ("replica_behind",) in pair.replica.execute(notices).fetchall()
         page = "select code from bench_dashboard.run_notice(%s, now(), now())"
         assert ("replica_behind",) in pair.replica.execute(page, (run_id,)).fetchall()
-    status, said, error = bench(pair.settings, "compare", "22/9")
+    status, output, error = bench(pair.settings, "compare", "22/9")
     assert (status, error) == (0, "")
-    assert "finished" in said
+    assert "finished" in output
 
 
 def test_a_replica_that_has_lost_its_primary_says_so(pair: Replicated, bench: Command) -> None:
@@ -230,8 +230,8 @@ def test_a_replica_that_is_away_is_an_error_unless_the_primary_is_named_beside_i
     assert status == 1
     assert "the database at user=bench_reader host=/nowhere (BENCH_READ_DSN) does not answer" in error
     assert "geheim" not in error
-    told = json.loads(bench(away, "status", "--json")[1])
-    assert (told["database"]["up"], told["reads"]["up"]) == (True, False)
+    shown = json.loads(bench(away, "status", "--json")[1])
+    assert (shown["database"]["up"], shown["reads"]["up"]) == (True, False)
     primary = psycopg.conninfo.conninfo_to_dict(pair.settings.dsn or "")["host"]
     both = f"host=/nowhere,{primary} dbname=postgres user=bench_reader target_session_attrs=prefer-standby"
     assert bench(replace(pair.settings, read_dsn=both), "list")[0] == 0

@@ -192,9 +192,9 @@ def test_a_table_of_somebody_elses_is_named_and_left_out(full: World, empty: Emp
     full.connection.execute("insert into mine (word) values ('a')")
     backup(full.database, tmp_path / "file")
     there = empty(Flavour.POSTGRESQL)
-    said: list[str] = []
-    restore(there, tmp_path / "file", said.append)
-    assert "left out: bench.mine (1 rows) is not a table of hypergauge's" in said
+    messages: list[str] = []
+    restore(there, tmp_path / "file", messages.append)
+    assert "left out: bench.mine (1 rows) is not a table of hypergauge's" in messages
     with there.session() as connection:
         assert connection.execute("select count(*) from samples").fetchone() == (7500,)
 
@@ -241,15 +241,15 @@ WAITING = "select 1 from pg_stat_activity where datname = %s and wait_event_type
 def test_the_command_says_what_it_did(full: World, empty: Empty, tmp_path: Path) -> None:
     there = empty(Flavour.POSTGRESQL)
     with start(full.database, "backup", tmp_path / "file") as process:
-        _, said = process.communicate()
-    assert "6 runs, 7500 samples; schema version" in said
+        _, messages = process.communicate()
+    assert "6 runs, 7500 samples; schema version" in messages
     with start(there, "restore", tmp_path / "file") as process:
-        _, said = process.communicate()
-    assert "6 runs, 7500 samples" in said
+        _, messages = process.communicate()
+    assert "6 runs, 7500 samples" in messages
     with start(there, "restore", tmp_path / "file") as process:
-        _, said = process.communicate()
+        _, messages = process.communicate()
     assert process.returncode == 2
-    assert "not empty" in said
+    assert "not empty" in messages
 
 
 def test_restored_samples_are_compressed(full: World, file: Path, empty: Empty) -> None:

@@ -65,18 +65,18 @@ def test_it_waits_for_a_server_that_is_started_again(
     server: OwnServer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_REPORT_SECONDS", 0.0)
-    said: list[str] = []
-    with Session(database, notify=said.append) as session, ThreadPoolExecutor(1) as pool:
+    messages: list[str] = []
+    with Session(database, notify=messages.append) as session, ThreadPoolExecutor(1) as pool:
         session(one)
         server.stop("fast")
         try:
             pending = pool.submit(session, one)
-            wait_for(lambda: said, "word of it")
+            wait_for(lambda: messages, "word of it")
         finally:
             server.start()
         assert pending.result(HUNG_SECONDS) == 1
-    assert said[0].startswith("the database is unreachable; waiting for it: ")
-    assert said[1:] == ["the database is back"]
+    assert messages[0].startswith("the database is unreachable; waiting for it: ")
+    assert messages[1:] == ["the database is back"]
 
 
 def test_it_waits_for_a_standby_to_be_promoted(database: Database) -> None:

@@ -87,7 +87,7 @@ def test_a_chart_is_not_compiled(compiled_world: World) -> None:
     compiled: list[str] = []
     options = "-cjit=on -cjit_above_cost=0 -csearch_path=bench,bench_internal,bench_dashboard,public"
     with psycopg.connect(world.database.dsn, autocommit=True, options=options) as connection:
-        connection.add_notice_handler(lambda said: compiled.append(said.message_primary or ""))
+        connection.add_notice_handler(lambda output: compiled.append(output.message_primary or ""))
         connection.execute("load 'auto_explain'")
         connection.execute(
             "set auto_explain.log_min_duration = 0; set auto_explain.log_analyze = on;"
@@ -134,7 +134,7 @@ def unloaded(new_folder: NewFolder) -> Iterator[str]:
         yield dsn
 
 
-def said_by_all(dsn: str, home: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def outputs(dsn: str, home: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setenv("BENCH_DSN", dsn)
     monkeypatch.setenv("BENCH_HOME", str(home))
     monkeypatch.setattr("hypergauge.cli.common.sys.stdout.isatty", lambda: False, raising=False)
@@ -158,8 +158,8 @@ def test_timescaledb_that_is_not_loaded_is_missed_aloud(
             assert inspect(connection).flavour is Flavour.POSTGRESQL
             assert [setting.setting for setting in costly_settings(connection)] == ["max_locks_per_transaction"]
         assert "shared_preload_libraries" in caplog.text, "at its first use"
-        for said in said_by_all(dsn, tmp_path, command, monkeypatch):
-            assert "shared_preload_libraries" in said
+        for output in outputs(dsn, tmp_path, command, monkeypatch):
+            assert "shared_preload_libraries" in output
 
 
 def test_timescaledb_is_created_in_an_empty_database_by_its_owner(timescaledb_dsn: str, tmp_path: Path) -> None:
@@ -186,9 +186,9 @@ def test_tables_made_in_plain_postgresql_stay_so(
             admin.execute("drop schema public")  # where the extension would go
             with Database(settings) as database, database.session() as connection:
                 assert inspect(connection).flavour is Flavour.POSTGRESQL
-            for said in said_by_all(dsn, tmp_path, command, monkeypatch):
-                assert "works as plain PostgreSQL" in said
-                assert "`bench db backup FILE`" in said
+            for output in outputs(dsn, tmp_path, command, monkeypatch):
+                assert "works as plain PostgreSQL" in output
+                assert "`bench db backup FILE`" in output
             admin.execute("create schema public")
             admin.execute("create extension timescaledb")
         with pytest.raises(MigrationFailed, match="run `drop extension timescaledb`"):
@@ -199,8 +199,8 @@ def test_the_embedded_server_misses_nothing(
     postgresql_dsn: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with own_database(postgresql_dsn, timescaledb=False) as dsn:
-        for said in said_by_all(dsn, tmp_path, command, monkeypatch):
-            assert "TimescaleDB" not in said
+        for output in outputs(dsn, tmp_path, command, monkeypatch):
+            assert "TimescaleDB" not in output
 
 
 @pytest.fixture
@@ -221,10 +221,10 @@ def test_background_jobs_that_fail_are_named(
     world = working_world
     connection, database = world.connection, world.database
     world.write(world.gauge("queue_length", [time.time() - 900 + at for at in range(60)], [1.0] * 60))
-    for name, said in (("unlucky", "no luck"), ("half_made", PORTAL)):
+    for name, output in (("unlucky", "no luck"), ("half_made", PORTAL)):
         connection.execute(
             f"create procedure bench.{name}(job integer, config jsonb) language plpgsql as"
-            f" $$ begin raise exception '{said}'; end $$".encode()
+            f" $$ begin raise exception '{output}'; end $$".encode()
         )
         connection.execute("select public.add_job(%s, interval '1 h')", (f"bench.{name}",))
     connection.execute(
@@ -260,7 +260,7 @@ def test_background_jobs_that_fail_are_named(
     assert PORTAL in status
     assert len([one for one in json.loads(command("doctor", "--json")[1]) if one["what"] == "background job"]) == 3
     connection.execute("alter role bench_reader_own login")
-    with psycopg.connect(database.dsn, user="bench_reader_own", autocommit=True) as stranger:
-        assert {(job.name, job.error, job.done) for job in failing_jobs(stranger)} == {
+    with psycopg.connect(database.dsn, user="bench_reader_own", autocommit=True) as reader:
+        assert {(job.name, job.error, job.done) for job in failing_jobs(reader)} == {
             ("unlucky", None, None), ("half_made", None, None), ("refresh of aggregates", None, None),
         }, "to whom neither errors nor samples are shown"  # fmt: skip

@@ -85,11 +85,13 @@ def test_the_command_says_what_is_left(folder: Path) -> None:
     environment = {**os.environ, "BENCH_HOME": str(folder.parent)}
     environment.pop("BENCH_DSN", None)
     command = [sys.executable, "-P", "-m", "hypergauge.cli", "db", "upgrade"]
-    said = [
+    messages = [
         subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stderr for _ in range(2)
     ]
-    assert f"the data of PostgreSQL 16 are kept in {folder}/data-16; to delete them: rm -r {folder}/data-16" in said[0]
-    assert "PostgreSQL 18" in said[1]
+    assert (
+        f"the data of PostgreSQL 16 are kept in {folder}/data-16; to delete them: rm -r {folder}/data-16" in messages[0]
+    )
+    assert "PostgreSQL 18" in messages[1]
 
 
 def test_it_is_refused_while_somebody_holds_the_server(folder: Path) -> None:

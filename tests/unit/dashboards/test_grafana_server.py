@@ -87,9 +87,9 @@ def test_the_dashboards_lead_to_the_mlflow_that_runs_beside_it(tmp_path: Path) -
     found = {path.stem: json.loads(path.read_text()) for path in Path(provider["options"]["path"]).iterdir()}
     assert set(found) == set(BOARDS)
     assert Path(environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]).is_file()
-    said = [one["query"] for made in found.values() for one in made["templating"]["list"] if one["name"] == "mlflow"]
-    assert said
-    assert set(said) == {MLFLOW}
+    queries = [one["query"] for made in found.values() for one in made["templating"]["list"] if one["name"] == "mlflow"]
+    assert queries
+    assert set(queries) == {MLFLOW}
 
 
 def test_its_secrets_are_made_once_and_for_their_owner_alone(tmp_path: Path) -> None:

@@ -66,10 +66,10 @@ def test_a_ledger_says_what_it_shows() -> None:
     crashed = block(3, 2800, 3500, placed={"early": True, "status": "failed", "reason": "out of memory"})
     marked = block(1, 0, 1800, marks=(Mark("", "phase", "train", START + 60), Mark("", "rule", "slow", START + 90)))
     figure = ET.fromstring(draw_ledger(ledger(marked, lost, crashed), ".svg", Looks(title="Night")))
-    said = texts(figure)
+    words = texts(figure)
     keys = {"time lost to runs beside it", "no run", "phase begins", "rule fired", "ended early"}
-    assert {"GPU 0", "100%", "Night", "Mind.", "Pairing a and b saved 38% of the time.", *keys} <= set(said)
-    assert "20/1/1 a<b" in said
+    assert {"GPU 0", "100%", "Night", "Mind.", "Pairing a and b saved 38% of the time.", *keys} <= set(words)
+    assert "20/1/1 a<b" in words
     found = shapes(figure)
     assert list(found) == ["block-0", "block-1", "block-1-lost", "block-2"]
     titles = {name: one.findtext(f"{SVG}title", "") for name, one in found.items()}

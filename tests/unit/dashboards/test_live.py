@@ -122,8 +122,8 @@ def test_a_line_is_written_for_each_change() -> None:
     away = Watched(first.runs, over=False, problem="it is away")
     assert lines(first, away) == ["! it is away; retrying"]
     slow = Watched((replace(busy(), rules=("CpuSaturated", "StepOutlier")), first.runs[1]), over=False)
-    told = "20/1/1 wide [b]net[/] running: train · epoch 3 · step 1200 · ! CpuSaturated · ! StepOutlier"
-    assert lines(first, slow) == [told]
+    expected = "20/1/1 wide [b]net[/] running: train · epoch 3 · step 1200 · ! CpuSaturated · ! StepOutlier"
+    assert lines(first, slow) == [expected]
     ended = run(status="failed", reason="exit status 3", ended_at=datetime.now(UTC))
     assert lines(away, Watched((WatchedRun(ended), first.runs[1]), over=False)) == [
         "20/1/1 wide [b]net[/] failed after 1:15: exit status 3",

@@ -89,7 +89,7 @@ def test_provisioned_dashboards_stay_as_they_are(grafana: GrafanaServer) -> None
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         (None, "no data source with the uid 'bench'"),
         ({"type": "influxdb"}, "influxdb, not grafana-postgresql-datasource"),
@@ -97,14 +97,14 @@ def test_provisioned_dashboards_stay_as_they_are(grafana: GrafanaServer) -> None
     ],
 )
 def test_a_data_source_that_will_not_do_is_told(
-    grafana: GrafanaServer, changes: dict[str, object] | None, said: str
+    grafana: GrafanaServer, changes: dict[str, object] | None, expected: str
 ) -> None:
     grafana.sources.clear()
     if changes is not None:
         grafana.add_source(**changes)
     done = push()
     assert done.exit_code == 0
-    assert said in done.stderr
+    assert expected in done.stderr
     assert set(grafana.dashboards) == set(BOARDS)
 
 
@@ -118,8 +118,8 @@ def test_an_editor_can_push_but_not_look_at_the_data_source(grafana: GrafanaServ
 
 def test_a_viewer_is_told_what_is_missing(grafana: GrafanaServer) -> None:
     grafana.role = "Viewer"
-    assert "403 You'll need additional permissions" in (said := error())
-    assert "role Editor" in said
+    assert "403 You'll need additional permissions" in (message := error())
+    assert "role Editor" in message
 
 
 @pytest.mark.parametrize(("token", "reason"), [(None, "401 Unauthorized"), ("glsa_wrong", "401 Invalid API key")])
@@ -129,22 +129,22 @@ def test_who_is_not_let_in_is_told_how(
     monkeypatch.delenv("BENCH_GRAFANA_TOKEN")
     if token is not None:
         monkeypatch.setenv("BENCH_GRAFANA_TOKEN", token)
-    said = error()
-    assert reason in said
-    assert "set BENCH_GRAFANA_TOKEN" in said
-    assert "wrong" not in said
+    message = error()
+    assert reason in message
+    assert "set BENCH_GRAFANA_TOKEN" in message
+    assert "wrong" not in message
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "expected"),
     [
         ("http://127.0.0.1:1", "Grafana at http://127.0.0.1:1 does not answer: "),
         ("http://me:hunter2@127.0.0.1:1/grafana/", "Grafana at http://127.0.0.1:1/grafana does not answer: "),
         ("ftp://127.0.0.1", "not an address of Grafana"),
     ],
 )
-def test_an_address_where_there_is_none(grafana: GrafanaServer, url: str, said: str) -> None:
-    assert said in (words := error("--url", url))
+def test_an_address_where_there_is_none(grafana: GrafanaServer, url: str, expected: str) -> None:
+    assert expected in (words := error("--url", url))
     assert "hunter2" not in words
 
 

@@ -21,12 +21,12 @@ from tests.support.data.telemetry import GIB, MIB, coarser, measured, signals
 ROUND = [("training", 30.0), ("evaluation", 4.0)]
 
 
-def told(found: Signals, tracked: Sequence[Tracked] = ()) -> list[Line]:
+def detected(found: Signals, tracked: Sequence[Tracked] = ()) -> list[Line]:
     return most_significant(lines(found, tracked), found.duration)
 
 
 def kinds(found: Signals) -> list[str]:
-    return [one.kind for one in told(found)]
+    return [one.kind for one in detected(found)]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -43,7 +43,7 @@ def kinds(found: Signals) -> list[str]:
     ],
 )
 def test_phases_begin_within_two_points_of_the_truth(parts: list[tuple[str, float]], step: float, seed: int) -> None:
-    found = told(signals(measured(parts, seed=seed, step=step), step=step))
+    found = detected(signals(measured(parts, seed=seed, step=step), step=step))
     expected = [
         name if at < len(parts) - 1 or name != "evaluation" else "training" for at, (name, _) in enumerate(parts)
     ]
@@ -59,7 +59,7 @@ def test_phases_begin_within_two_points_of_the_truth(parts: list[tuple[str, floa
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("count", [8, 60, 600, 3600])
 def test_a_run_in_which_nothing_changes_is_one_line_that_says_so(count: int, seed: int) -> None:
-    [line] = told(signals(measured([("training", count)], seed=seed)))
+    [line] = detected(signals(measured([("training", count)], seed=seed)))
     assert (line.start, line.end, line.kind) == (0, count, "steady")
     assert re.fullmatch(
         r"nothing changed: GPU at 9[123]%, GPU power 3\d\d W, CPU 2.\d cores, memory 6.0 GiB.*", line.text
@@ -94,7 +94,7 @@ def test_a_slow_drift_is_no_change_but_is_told(seed: int) -> None:
     values = measured([("initialization", 20), ("training", 1800)], seed=seed)
     values["memory_used"] += np.linspace(0, 20 * GIB, 1820)
     values["gpu_utilization"] -= np.linspace(0, 0.3, 1820)
-    found = told(signals(values))
+    found = detected(signals(values))
     assert [one.kind for one in found] == ["initialization", "training", "trend", "trend"]
     assert found[2].text.startswith("memory grew all the time, from 6")
     assert found[3].text.startswith("GPU fell all the time, from 9")
@@ -103,7 +103,7 @@ def test_a_slow_drift_is_no_change_but_is_told(seed: int) -> None:
 def test_what_was_not_measured_is_told_and_moves_nothing() -> None:
     kept = np.ones(600, np.bool_)
     kept[200:260] = False
-    found = told(
+    found = detected(
         signals(measured([("initialization", 20), ("training", 300), ("pause", 80), ("training", 200)]), kept=kept)
     )
     assert [(one.kind, round(one.start), round(one.end)) for one in found] == [
@@ -124,7 +124,7 @@ def test_what_comes_time_and_again_is_folded(
         *[("training", training), ("evaluation", evaluation)] * times,
         ("checkpoint", 50 * step),
     ]
-    found = told(signals(measured(parts, seed=seed, step=step), step=step))
+    found = detected(signals(measured(parts, seed=seed, step=step), step=step))
     assert [one.kind for one in found] == ["initialization", "repetition", "checkpoint"]
     assert found[1].start == pytest.approx(12, abs=2 * step)
     counted = re.fullmatch(r"(\d+) times: (.*) of training \(.*\), (.*) of evaluation \(.*\)", found[1].text)
@@ -149,7 +149,7 @@ def seconds(words: str) -> float:
 
 def test_repetitions_within_repetitions() -> None:
     rounds = [*[("training", 30.0), ("evaluation", 6.0)] * 5, ("checkpoint", 8.0)]
-    [start, line] = told(signals(measured([("initialization", 12), *rounds * 6])))
+    [start, line] = detected(signals(measured([("initialization", 12), *rounds * 6])))
     assert start.kind == "initialization"
     plain = re.sub(r" \([A-Z][^()]*\)", "", line.text)
     assert plain == "6 times: (5 times: 30 s of training, 6 s of evaluation), 8 s of checkpoint"
@@ -158,7 +158,7 @@ def test_repetitions_within_repetitions() -> None:
 
 def test_a_round_that_took_longer_stands_out() -> None:
     parts = [*ROUND * 5, ("training", 80.0), ("evaluation", 4.0), *ROUND * 5]
-    off = [one for one in told(signals(measured(parts))) if one.kind == "outlier"]
+    off = [one for one in detected(signals(measured(parts))) if one.kind == "outlier"]
     assert [one.text for one in off] == ["training 6 of 11 took 1 min 20 s, usually 30 s"]
     assert off[0].start == pytest.approx(170, abs=2)
 
@@ -166,12 +166,12 @@ def test_a_round_that_took_longer_stands_out() -> None:
 def test_a_level_that_stays_is_a_change_and_one_that_goes_back_is_off() -> None:
     values = measured([("training", 600)])
     values["gpu_power"][300:] -= 100
-    assert [(one.kind, round(one.start), one.text) for one in told(signals(values))[1:]] == [
+    assert [(one.kind, round(one.start), one.text) for one in detected(signals(values))[1:]] == [
         ("change", 300, "GPU power down to 210 W from 310 W")
     ]
     values = measured([("training", 600)])
     values["gpu_power"][300:320] -= 100
-    assert [(one.kind, round(one.start), one.text) for one in told(signals(values))[1:]] == [
+    assert [(one.kind, round(one.start), one.text) for one in detected(signals(values))[1:]] == [
         ("outlier", 300, "for 20 s GPU power down to 210 W from 310 W")
     ]
 
@@ -181,7 +181,7 @@ def test_moments_that_are_far_off_are_one_line_however_many_they_are() -> None:
     values["gpu_utilization"][[100, 200, 300, 400]] = 0
     values["gpu_power"][[100, 200, 300, 400]] = 80
     values["disk_write"][35::30] = 50 * MIB
-    off = [one for one in told(signals(values)) if one.kind == "outlier"]
+    off = [one for one in detected(signals(values)) if one.kind == "outlier"]
     assert re.fullmatch(r"19 moments, every 30 s: disk writes up to 50 MiB/s from \d+ KiB/s", off[0].text)
     assert re.fullmatch(
         r"4 moments, every 1 min 40 s: GPU down to 0% from 92%, GPU power down to 80 W from 3\d\d W", off[1].text
@@ -196,7 +196,7 @@ def test_ten_lines_and_one_of_what_is_left_out() -> None:
             ("training", float(random.integers(30, 90))),
             (str(random.choice(["pause", "checkpoint", "evaluation"])), 8.0),
         ]
-    found = told(signals(measured(parts)))
+    found = detected(signals(measured(parts)))
     assert len(found) == 11
     assert found[-1].kind == "rest"
     assert re.match(r"less significant: ", found[-1].text)
@@ -222,7 +222,7 @@ def test_what_is_found_agrees_with_what_was_tracked(seed: int) -> None:
     tracked = [
         Tracked("", names[name], float(end - length), length) for (name, length), end in zip(parts, ends, strict=True)
     ]
-    text = "\n".join(one.text for one in told(curves, tracked))
+    text = "\n".join(one.text for one in detected(curves, tracked))
     assert "initialization (load): GPU at" in text
     assert "of training (fit) (" in text or "training (fit): " in text
     assert "checkpoint: GPU at" in text
@@ -234,7 +234,7 @@ def test_a_run_without_a_gpu_is_told_by_its_cpu() -> None:
         "training": {"cpu_usage": 3.9, "memory_used": 1.0 * GIB},
         "evaluation": {"cpu_usage": 2.0, "memory_used": 1.0 * GIB},
     }
-    found = told(signals(measured([("initialization", 6), *ROUND * 4], levels=levels), scope="host"))
+    found = detected(signals(measured([("initialization", 6), *ROUND * 4], levels=levels), scope="host"))
     assert [one.kind for one in found] == ["initialization", "repetition"]
     assert found[0].text.startswith("initialization: CPU (host) 0.3 cores, memory (host) 20")
 

@@ -65,7 +65,7 @@ def test_a_gpu_has_the_price_of_the_longest_name_that_its_model_contains(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("price_per_kwh = ", "not valid TOML: Invalid value (at end of document)"),
         ("price = 1", "unknown key 'price' (did you mean 'price_per_kwh'?)"),
@@ -92,10 +92,10 @@ def test_a_gpu_has_the_price_of_the_longest_name_that_its_model_contains(tmp_pat
         ("[gpu_hour]\nH100 = '2'", "[gpu_hour] H100 is '2', but must be a number of at least 0"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, said: str) -> None:
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, expected: str) -> None:
     with pytest.raises(BadRequest) as error:
         load(tmp_path, text)
-    assert str(error.value) == f"{tmp_path / 'tariff.toml'}: {said}"
+    assert str(error.value) == f"{tmp_path / 'tariff.toml'}: {expected}"
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

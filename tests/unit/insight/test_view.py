@@ -106,13 +106,13 @@ BAD: dict[str, tuple[str | bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize(("content", "said"), BAD.values(), ids=BAD)
-def test_what_is_no_view_is_refused(content: str | bytes, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("content", "expected"), BAD.values(), ids=BAD)
+def test_what_is_no_view_is_refused(content: str | bytes, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "view.json"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(BadRequest) as caught:
         View.read(path)
-    assert str(caught.value) == f"{path}{said}"
+    assert str(caught.value) == f"{path}{expected}"
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_named_environment_is_where_bench_toml_says(write: Write, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("row", "toml", "said"),
+    ("row", "toml", "expected"),
     [
         ("1,1,torch,,r50,,", "", "2:13: Model: a model needs an entry point: define entry_point in the section [environments.torch] of b"),
         ("1,1,torch,,r50,,", "[environments.torch]", "2:11: Model: a model needs an entry point: define entry_point in"),
@@ -69,9 +69,9 @@ def test_a_named_environment_is_where_bench_toml_says(write: Write, tmp_path: Pa
         ("1,1,-,train.py,,/d,", "", "2:19: Data: data is for a model's entry point, but this row has a script"),
     ],
 )  # fmt: skip
-def test_entry_points_that_are_none(write: Write, row: str, toml: str, said: str) -> None:
+def test_entry_points_that_are_none(write: Write, row: str, toml: str, expected: str) -> None:
     found = problems(write(row, toml=toml))
-    assert said.partition(": ")[2].format(work=Path.cwd()) in found
+    assert expected.partition(": ")[2].format(work=Path.cwd()) in found
     assert len(found.splitlines()) == 1
 
 
@@ -114,7 +114,7 @@ def test_a_project_with_a_command_for_a_shell_gets_one(write: Write, project: Pa
 
 
 @pytest.mark.parametrize(
-    ("content", "params", "said"),
+    ("content", "params", "expected"),
     [
         (PROJECT, "alpha=1", "No value given for missing parameters: 'data'"),
         (PROJECT, "data=x --fast", "the parameter '--fast' of a project has no value"),
@@ -123,9 +123,9 @@ def test_a_project_with_a_command_for_a_shell_gets_one(write: Write, project: Pa
         ("entry_points: [\n", "", "MLflow cannot read the project: "),
     ],
 )
-def test_projects_that_cannot_be_run(write: Write, project: Path, content: str, params: str, said: str) -> None:
+def test_projects_that_cannot_be_run(write: Write, project: Path, content: str, params: str, expected: str) -> None:
     (project / "MLproject").write_text(content)
-    assert f"Params: {said}" in problems(write(f"1,1,-,project,,,{params}")).replace(f"{project}: ", "")
+    assert f"Params: {expected}" in problems(write(f"1,1,-,project,,,{params}")).replace(f"{project}: ", "")
 
 
 def test_a_folder_that_is_no_project(write: Write) -> None:

@@ -54,7 +54,7 @@ class Machine:
     temperatures: dict[str, float] = field(default_factory=lambda: {"GPU-a": 40.0})
     load: float | None = 0.2
     now: float = 1000.0
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -74,12 +74,12 @@ GPUS = [Gpu(0, "GPU-a", "NVIDIA H100", 80 << 30), Gpu(1, "GPU-b", "NVIDIA H100",
 def test_a_workload_waits_for_its_gpus() -> None:
     machine = Machine()
     cooldown = machine.cooldown()
-    cooldown.before_workload(GPUS[:1], GPUS[:1], machine.said.append)
+    cooldown.before_workload(GPUS[:1], GPUS[:1], machine.messages.append)
     assert machine.now == 1000
     machine.temperatures["GPU-a"], machine.load = 70, 5
-    cooldown.before_workload(GPUS[:1], GPUS[:1], machine.said.append)
+    cooldown.before_workload(GPUS[:1], GPUS[:1], machine.messages.append)
     assert machine.now == 1003
-    assert machine.said == [
+    assert machine.messages == [
         "waits to cool down, 300 s at most: GPU 0 70 °C (before 40 °C)",
         "has cooled down after 3.0 s",
     ]
@@ -88,29 +88,29 @@ def test_a_workload_waits_for_its_gpus() -> None:
 def test_a_workload_without_gpus_waits_for_the_load_and_no_longer_than_the_limit() -> None:
     machine = Machine()
     cooldown = machine.cooldown(limit=20)
-    cooldown.before_workload([], GPUS[:1], machine.said.append)
+    cooldown.before_workload([], GPUS[:1], machine.messages.append)
     machine.temperatures["GPU-a"], machine.load = 90, 5
-    cooldown.before_workload([], GPUS[:1], machine.said.append)
+    cooldown.before_workload([], GPUS[:1], machine.messages.append)
     assert machine.now == 1020
-    assert machine.said[-1] == "starts after 20 s without having cooled down: load 5 (before 0.2)"
+    assert machine.messages[-1] == "starts after 20 s without having cooled down: load 5 (before 0.2)"
 
 
 def test_a_gpu_that_is_not_measured_holds_nothing_back() -> None:
     machine = Machine(load=None)
     cooldown = machine.cooldown()
-    cooldown.before_workload(GPUS, GPUS, machine.said.append)
+    cooldown.before_workload(GPUS, GPUS, machine.messages.append)
     assert machine.now == 1005  # a first sample may be on its way
     machine.temperatures["GPU-b"] = 90
-    cooldown.before_workload(GPUS[1:], GPUS, machine.said.append)
-    assert (machine.now, machine.said) == (1005, [])
+    cooldown.before_workload(GPUS[1:], GPUS, machine.messages.append)
+    assert (machine.now, machine.messages) == (1005, [])
 
 
 def test_where_nothing_is_measured_that_is_said() -> None:
     machine = Machine(temperatures={}, load=None)
     cooldown = machine.cooldown()
-    cooldown.before_workload([], [], machine.said.append)
-    cooldown.before_workload([], [], machine.said.append)
-    assert machine.said == [
+    cooldown.before_workload([], [], machine.messages.append)
+    cooldown.before_workload([], [], machine.messages.append)
+    assert machine.messages == [
         "starts without a cooldown: neither temperature nor power nor load of this host is measured"
     ]
 
@@ -122,7 +122,7 @@ def test_an_interrupt_ends_the_waiting() -> None:
         raise KeyboardInterrupt
 
     cooldown = Cooldown(300, machine.look, sleep=interrupted, clock=lambda: machine.now)
-    cooldown.before_workload(GPUS[:1], GPUS[:1], machine.said.append)
+    cooldown.before_workload(GPUS[:1], GPUS[:1], machine.messages.append)
     machine.temperatures["GPU-a"] = 90
     with pytest.raises(KeyboardInterrupt):
-        cooldown.before_workload(GPUS[:1], GPUS[:1], machine.said.append)
+        cooldown.before_workload(GPUS[:1], GPUS[:1], machine.messages.append)

@@ -74,9 +74,9 @@ def test_a_conda_environment_is_made_from_its_file(write: Write, programs: Path,
     file = write("1,1,conda:torch,train.py,,,", "1,2,torch,train.py,,,")
     Path("environment.yml").write_text("name: torch\ndependencies: [python=3.11]\n")
     load(file.path, Inventory(), LISTENERS)
-    said: list[str] = []
-    make_environments(file, file.rows, said.append)
-    making, made = said
+    messages: list[str] = []
+    make_environments(file, file.rows, messages.append)
+    making, made = messages
     assert making == f"Making the conda environment 'torch' from {Path.cwd()}/environment.yml …"
     assert re.fullmatch(r"Made in \d+ s\.", made)
     assert command_of(file, file.rows[0]).python == f"{programs.parent}/envs/torch/bin/python"
@@ -94,7 +94,7 @@ def test_a_conda_environment_that_cannot_be_made_is_said_and_removed(write: Writ
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "expected"),
     [
         (
             "1,1,conda:trch,train.py,,,",
@@ -107,13 +107,13 @@ def test_a_conda_environment_that_cannot_be_made_is_said_and_removed(write: Writ
         ("1,1,conda:empty,train.py,,,", "2:5: Environment: the conda environment 'empty' in {envs}/empty has no bin/p"),
     ],
 )
-def test_conda_environments_that_are_none(write: Write, programs: Path, row: str, said: str) -> None:
+def test_conda_environments_that_are_none(write: Write, programs: Path, row: str, expected: str) -> None:
     fake_conda.install(programs)
     fake_conda.add(programs, "torch")
     (programs.parent / "envs" / "empty").mkdir()
     file = write(row, toml="[environments.torch2]\n")
     Path("environment.yml").write_text("name: another\n")
-    assert said.format(envs=programs.parent / "envs") in problems(file)
+    assert expected.format(envs=programs.parent / "envs") in problems(file)
 
 
 def test_without_conda(write: Write, programs: Path) -> None:
@@ -213,13 +213,13 @@ def test_docker_itself_knows_every_flag(tmp_path: Path) -> None:
     container = Container(program, IMAGE, (Mount(tmp_path / "a, b", read_only=True),))
     made = Command(("true",), tmp_path, {"A": "b"}, container=container)
     words, variables = start(RunFolder(tmp_path), made, ("GPU-1", "GPU-2"))
-    nobody = {**variables, "DOCKER_HOST": f"unix://{tmp_path}/nobody.sock", "PATH": os.environ["PATH"]}
-    done = subprocess.run(words, env=nobody, capture_output=True, text=True, check=False)
+    unreachable = {**variables, "DOCKER_HOST": f"unix://{tmp_path}/nobody.sock", "PATH": os.environ["PATH"]}
+    done = subprocess.run(words, env=unreachable, capture_output=True, text=True, check=False)
     assert "the Docker daemon at unix://" in done.stderr  # Docker checks flags first
 
 
 @pytest.mark.parametrize(
-    ("row", "toml", "said"),
+    ("row", "toml", "expected"),
     [
         (
             "1,1,docker:nothing,train.py,,,",
@@ -233,8 +233,8 @@ def test_docker_itself_knows_every_flag(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_containers_that_cannot_be(write: Write, docker: Path, row: str, toml: str, said: str) -> None:
-    assert said.format(work=Path.cwd()) in problems(write(row, toml=toml))
+def test_containers_that_cannot_be(write: Write, docker: Path, row: str, toml: str, expected: str) -> None:
+    assert expected.format(work=Path.cwd()) in problems(write(row, toml=toml))
 
 
 def test_without_docker(write: Write, programs: Path) -> None:

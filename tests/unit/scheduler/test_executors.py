@@ -65,8 +65,8 @@ def test_an_executor_of_others_has_a_section_of_its_own(tmp_path: Path, monkeypa
 def test_words_of_rows_mean_the_jobs_gpus_in_their_order(tmp_path: Path) -> None:
     gpus = inventory("4xH100").gpus
     rows = parsed(tmp_path, ("7", "-"), ("2+7", "MPS"), ("", "-"))
-    dealt = assign_devices(rows, [gpus[3], gpus[1]], [])
-    found = {name: [dealt[name].find(word).uuid for word in row.devices] for name, row in rows.items()}
+    assigned = assign_devices(rows, [gpus[3], gpus[1]], [])
+    found = {name: [assigned[name].find(word).uuid for word in row.devices] for name, row in rows.items()}
     assert found == {"0": [gpus[1].uuid], "1": [gpus[3].uuid, gpus[1].uuid], "2": []}
     with pytest.raises(BadRequest, match="the rows name 2 GPUs, but the job has 1 GPU"):
         assign_devices(rows, [gpus[0]], [])
@@ -76,8 +76,8 @@ def test_rows_that_want_an_instance_are_dealt_one_wherever_it_is(tmp_path: Path)
     gpus = inventory("2xA100:1x3g.20gb+1x1g.5gb").gpus
     uuids = [one.uuid for gpu in gpus for one in gpu.mig]
     rows = parsed(tmp_path, ("0", "3g.20gb"), ("0", "3g.20gb"), ("5", "1g.5gb"))
-    dealt = assign_devices(rows, gpus, uuids)
-    assert [dealt[name].find(rows[name].devices[0]).uuid for name in rows] == [
+    assigned = assign_devices(rows, gpus, uuids)
+    assert [assigned[name].find(rows[name].devices[0]).uuid for name in rows] == [
         gpus[0].uuid, gpus[1].uuid, gpus[0].uuid,
     ]  # fmt: skip
     with pytest.raises(BadRequest, match=r"no MIG instance 3g\.20gb for the row 1"):
@@ -123,8 +123,10 @@ def test_an_order_arrives_as_it_was_sent(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\ncat\n")
     python.chmod(0o755)
-    said = subprocess.run(["bash"], input=order.script(str(python)), capture_output=True, text=True, check=True).stdout
-    assert WorkloadOrder.decode(said) == order
+    messages = subprocess.run(
+        ["bash"], input=order.script(str(python)), capture_output=True, text=True, check=True
+    ).stdout
+    assert WorkloadOrder.decode(messages) == order
     assert order.load_policy() == Policy(timeout=3.0)
     assert order.row(order.runs[0])[1].cells["Params"].text == cells["Params"]
 
@@ -170,13 +172,13 @@ def test_an_error_lets_no_further_turn_begin_and_is_raised_when_the_others_have_
 
 
 def test_interrupts_ask_those_that_go_on_to_stop_and_then_at_once() -> None:
-    stopping, told = Stopping(), []
+    stopping, reactions = Stopping(), []
 
     def run(iteration: Iteration) -> list[Outcome]:
         assert stopping.asked.wait(HUNG_SECONDS)
-        told.append("asked")
+        reactions.append("asked")
         assert stopping.at_once.wait(HUNG_SECONDS)
-        told.append("at once")
+        reactions.append("at once")
         return []
 
     def press() -> None:
@@ -193,12 +195,12 @@ def test_interrupts_ask_those_that_go_on_to_stop_and_then_at_once() -> None:
     finally:
         presser.join()
         signal.signal(signal.SIGINT, before)
-    assert told == ["asked", "at once"]
+    assert reactions == ["asked", "at once"]
 
 
 def test_an_executor_that_is_away_is_asked_again_and_that_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hypergauge.scheduler.executors.batch.retry._FIRST_SECONDS", 0.01)
-    said: list[str] = []
+    messages: list[str] = []
     answers = [ExecutorAway("it is away"), ExecutorAway("it is away"), None]
 
     def query() -> None:
@@ -207,10 +209,10 @@ def test_an_executor_that_is_away_is_asked_again_and_that_is_said_once(monkeypat
             raise answer
 
     stopping = Stopping()
-    assert Retry(said.append, stopping).insist(query) is None
-    assert len(said) == 2
-    assert "it is away" in said[0]
+    assert Retry(messages.append, stopping).insist(query) is None
+    assert len(messages) == 2
+    assert "it is away" in messages[0]
     stopping.asked.set()
     answers.append(ExecutorAway("it is away"))
     with pytest.raises(GivenUp):
-        Retry(said.append, stopping).insist(query)
+        Retry(messages.append, stopping).insist(query)

@@ -30,8 +30,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_finished_file_starts_nothing(command: Command, home: Path, tmp_path: Path) -> None:
-    status, said, _ = command("schedule", "done.csv")
-    assert (status, said.split(";")[0]) == (0, "Nothing is left to do in this file")
+    status, output, _ = command("schedule", "done.csv")
+    assert (status, output.split(";")[0]) == (0, "Nothing is left to do in this file")
     assert (tmp_path / "done.csv").read_text() == DONE
     assert not home.exists()
 

@@ -249,7 +249,7 @@ def test_a_command_is_repeated_from_its_manifest(repository: Path, earlier: Earl
 
 
 @pytest.mark.parametrize(
-    ("row", "inventories", "said"),
+    ("row", "inventories", "expected"),
     [
         (
             "1,1,,,,train.py,--api-key x",
@@ -261,14 +261,14 @@ def test_a_command_is_repeated_from_its_manifest(repository: Path, earlier: Earl
     ],
 )
 def test_what_cannot_be_repeated(
-    repository: Path, earlier: Earlier, row: str, inventories: str | None, said: str
+    repository: Path, earlier: Earlier, row: str, inventories: str | None, expected: str
 ) -> None:
     (repository / "gone.py").touch()
     run = earlier(row_job(repository, row))
     (repository / "gone.py").unlink()
     with pytest.raises(BadRequest) as caught:
         run.job(inventory(inventories) if inventories else Inventory(), LISTENERS, PREVIOUS, 3)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_no_secret_is_recorded(repository: Path, earlier: Earlier, monkeypatch: pytest.MonkeyPatch) -> None:

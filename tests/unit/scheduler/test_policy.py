@@ -69,11 +69,11 @@ class Script:
     statuses: dict[str, list[str]]
     began_at: float = field(default_factory=time.time)
     passes: list[tuple[bool, float | None, list[tuple[str, int]]]] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def run(self, policy: Policy, *names: str, attached: Sequence[str] = ()) -> list[tuple[str, int, str]]:
         jobs = [job(position, name) for position, name in enumerate([*names, *attached])]
-        outcomes = run_with_retries(policy, self.open, jobs[: len(names)], jobs[len(names) :], self.said.append)
+        outcomes = run_with_retries(policy, self.open, jobs[: len(names)], jobs[len(names) :], self.messages.append)
         return [(outcome.job.name, outcome.job.attempt, outcome.status) for outcome in outcomes]
 
     def open(self, policy: Policy, began: float | None) -> _Pass:
@@ -96,7 +96,7 @@ class _Pass:
 def test_without_retries_nothing_is_repeated() -> None:
     script = Script({"good": ["finished"], "bad": ["failed"]})
     assert script.run(Policy(), "good", "bad") == [("good", 1, "finished"), ("bad", 1, "failed")]
-    assert (len(script.passes), script.said) == (1, [])
+    assert (len(script.passes), script.messages) == (1, [])
 
 
 def test_what_failed_or_timed_out_is_repeated_until_it_finishes() -> None:
@@ -114,7 +114,7 @@ def test_what_failed_or_timed_out_is_repeated_until_it_finishes() -> None:
     assert [names for *_, names in script.passes] == [
         [("good", 1), ("bad", 1), ("slow", 1), ("ended", 1)], [("bad", 2), ("slow", 2)], [("bad", 3)],
     ]  # fmt: skip
-    assert script.said == [
+    assert script.messages == [
         "failed runs are repeated: bad, slow (retry 1 of 5)",
         "failed runs are repeated: bad (retry 2 of 5)",
     ]
@@ -140,4 +140,4 @@ def test_the_time_of_a_workload_is_that_of_all_its_attempts() -> None:
 def test_nothing_is_repeated_when_the_time_of_a_workload_is_over() -> None:
     script = Script({"bad": ["failed"] * 3}, began_at=time.time() - 61)
     assert script.run(Policy(retries=1, workload_timeout=60), "bad") == [("bad", 1, "failed")]
-    assert script.said == ["failed runs are not repeated: the workload has reached its timeout"]
+    assert script.messages == ["failed runs are not repeated: the workload has reached its timeout"]

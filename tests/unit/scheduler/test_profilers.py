@@ -237,9 +237,9 @@ print({n.name for n in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIG
     wait_for_end(command)
     command.end(grace=5)
     assert sorted(folder.output.read_text().splitlines()) == sorted([f"{folder.run_id} None True", "set()"])
-    said = folder.profiler_log.read_text()
-    assert "==PROF==" in said
-    assert "Generated: " in said
+    written = folder.profiler_log.read_text()
+    assert "==PROF==" in written
+    assert "Generated: " in written
     assert reports(folder) == [folder.path / "ncu.ncu-rep", folder.profiler_log]
 
 

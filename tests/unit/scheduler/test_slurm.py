@@ -129,7 +129,7 @@ def test_mig_instances_are_asked_for_by_profile(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said_of_it"),
+    ("lines", "complaint"),
     [
         (["20,1,a,GPU-1,,,t.py"], "Devices: GPU-1 is one GPU of one host"),
         (["20,1,a,,,-N 2,t.py"], "Slurm: --nodes is reserved"),
@@ -138,9 +138,9 @@ def test_mig_instances_are_asked_for_by_profile(tmp_path: Path) -> None:
         (["20,1,a,,,time=1,t.py", "20,1,b,,,time=2,t.py"], "Slurm: the rows of a workload share one job"),
     ],
 )
-def test_rows_that_slurm_cannot_have(tmp_path: Path, lines: list[str], said_of_it: str) -> None:
+def test_rows_that_slurm_cannot_have(tmp_path: Path, lines: list[str], complaint: str) -> None:
     [(_, column, message)] = SlurmExecutor({}, None).problems(rows(tmp_path, *lines).rows)
-    assert f"{column}: {message}".startswith(said_of_it)
+    assert f"{column}: {message}".startswith(complaint)
 
 
 @pytest.mark.parametrize(

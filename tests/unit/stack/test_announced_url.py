@@ -18,7 +18,7 @@ NAME = socket.gethostname()
 
 
 @pytest.mark.parametrize(
-    ("served", "said", "url"),
+    ("served", "given", "url"),
     [
         ("http://127.0.0.1:9701/metrics", None, "http://127.0.0.1:9701/metrics"),
         ("http://10.1.2.3:9701/metrics", None, "http://10.1.2.3:9701/metrics"),
@@ -30,16 +30,16 @@ NAME = socket.gethostname()
         ("http://0.0.0.0:9701/metrics", "https://n7/host?x=1", "https://n7/host?x=1"),
     ],
 )
-def test_where_others_reach_it(served: str, said: str | None, url: str) -> None:
-    assert announced_url(served, said) == url
+def test_where_others_reach_it(served: str, given: str | None, url: str) -> None:
+    assert announced_url(served, given) == url
 
 
 @pytest.mark.parametrize(
-    "said", ["", "n7/metrics", "ftp://n7", "http://", "http://n7:0", "http://n7:x", "a b", "fd00::7"]
+    "given", ["", "n7/metrics", "ftp://n7", "http://", "http://n7:0", "http://n7:x", "a b", "fd00::7"]
 )
-def test_what_is_no_address(said: str) -> None:
+def test_what_is_no_address(given: str) -> None:
     with pytest.raises(BadRequest, match="write host, host:port or http://host:"):
-        announced_url("http://0.0.0.0:9701/metrics", said)
+        announced_url("http://0.0.0.0:9701/metrics", given)
 
 
 def test_a_login_is_not_taken_and_not_shown() -> None:
