@@ -41,8 +41,8 @@ def test_collectors_killed_twenty_times_lose_nothing(dsn: str, home: Path, chanc
     with scripted(home / "one", dsn) as one, scripted(home / "two", dsn) as two:
         for _, collector in (one, two):
             collector.start()
-        for turn in range(KILLS):  # while one is at work, the other starts
-            exporter, collector = (one, two)[turn % 2]
+        for iteration in range(KILLS):  # while one is at work, the other starts
+            exporter, collector = (one, two)[iteration % 2]
             if chance.random() < 0.75:  # else it may be killed before its first scrape
                 collector.wait_for_scrapes(exporter, 1)
             time.sleep(chance.uniform(0, 0.5))

@@ -75,7 +75,7 @@ def there(home: Home, environment: Path) -> dict[str, dict[str, Any]]:
     )
 
 
-def figures(home: Home, run: dict[str, Any]) -> list[tuple[str, int, float]]:
+def metrics(home: Home, run: dict[str, Any]) -> list[tuple[str, int, float]]:
     """Return the software metrics of a run as the database has them."""
     found = home.query("select * from software_metrics where run_id = %s order by key, step", run["run_id"])
     return [(one["key"], one["step"], one["value"]) for one in found]
@@ -84,7 +84,7 @@ def figures(home: Home, run: dict[str, Any]) -> list[tuple[str, int, float]]:
 def test_a_run_sees_the_client_alone_of_us(home: Home, here: dict[str, dict[str, Any]]) -> None:
     printed = home.output(here["isolated"]["run_id"]).decode().splitlines()
     assert (printed[0], printed[2]) == (f"python {sys.prefix}", "sees []")
-    assert figures(home, here["isolated"]) == [("accuracy", 1, 0.75)]
+    assert metrics(home, here["isolated"]) == [("accuracy", 1, 0.75)]
 
 
 def test_a_run_sees_the_client_alone_of_us_in_another_environment(
@@ -92,7 +92,7 @@ def test_a_run_sees_the_client_alone_of_us_in_another_environment(
 ) -> None:
     printed = home.output(there["isolated"]["run_id"]).decode().splitlines()
     assert printed[:3] == [f"python {environment}", f"mlflow {SKINNY.partition('==')[2]}", "sees []"]
-    assert figures(home, there["isolated"]) == [("accuracy", 1, 0.75)]
+    assert metrics(home, there["isolated"]) == [("accuracy", 1, 0.75)]
 
 
 @pytest.mark.parametrize("interpreter", ["here", "there"])
@@ -109,13 +109,13 @@ def test_a_script_that_sets_its_experiment_needs_no_change(home: Home, here: dic
     # Both of its runs count; the nested one, a candidate of a search, does not.
     losses = [("loss", step, pytest.approx(1 / (1 + step))) for step in range(3)]
     assert (run["status"], run["reason"]) == ("finished", None)
-    assert figures(home, run) == [*losses, ("test_accuracy", 0, 0.5)]
+    assert metrics(home, run) == [*losses, ("test_accuracy", 0, 0.5)]
     own = home.mlflow_run(home.output(run["run_id"]).decode().split()[-1])
     assert (own["params"], own["tags"]["hypergauge.run_id"]) == ({"depth": "3"}, run["run_id"])
 
 
 def test_autologging_needs_no_change(home: Home, here: dict[str, dict[str, Any]]) -> None:
-    logged = {key: value for key, _, value in figures(home, here["autologged"])}
+    logged = {key: value for key, _, value in metrics(home, here["autologged"])}
     assert logged["training_accuracy_score"] == 1.0
 
 
@@ -195,10 +195,10 @@ def test_a_container_ends_with_its_run(equipped: Home, elsewhere: object) -> Non
     going.wait(status=1)
     assert not any(process.is_running() for process in inside)
     assert [one["status"] for one in equipped.runs(34)] == ["stopped"]
-    gone = subprocess.run(
+    removed = subprocess.run(
         ["docker", "rm", "--force", f"bench-{run['run_id']}"], env=equipped.environment, capture_output=True, check=True
     )
-    assert b"No such container" in gone.stderr
+    assert b"No such container" in removed.stderr
 
 
 # --- the manifest -------------------------------------------------------------------------------------------------------

@@ -18,10 +18,10 @@ def test_a_short_campaign_finds_nothing() -> None:
     others = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "MLFLOW_"))}
     command = [sys.executable, "-m", "benchmarks", "faults", "--minutes", "1.5", "--seed", str(SEED), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, env=others, check=False)
-    figures = json.loads(done.stdout)
-    found = [what for name, what in figures.items() if name.startswith("finding_")]
+    values = json.loads(done.stdout)
+    found = [what for name, what in values.items() if name.startswith("finding_")]
     # How exactly a run's duration is known depends on what else the machine does.
     assert [what for what in found if " s more than inside it" not in what] == [], done.stderr
-    assert figures["answers_twice"] == figures["processes_left"] == figures["wrong_runs"] == 0
-    assert figures["runs"] > 0
-    assert figures["answers_stored"] > 0
+    assert values["answers_twice"] == values["processes_left"] == values["wrong_runs"] == 0
+    assert values["runs"] > 0
+    assert values["answers_stored"] > 0

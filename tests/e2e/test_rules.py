@@ -178,7 +178,7 @@ def seen(scene: Scene, receiver: Receiver) -> Seen:
     [running] = [run for run in scene.home.json("status")["runs"] if run["name"] == "notified"]
     os.kill(json.loads((scene.home.path / "stack" / "rules.service").read_text())["pid"], signal.SIGKILL)
     scene.home.bench("up")
-    wait_for(lambda: figures(scene.home).get("evaluated_runs_total", 0) >= 4, "rounds of the new process")
+    wait_for(lambda: metrics(scene.home).get("evaluated_runs_total", 0) >= 4, "rounds of the new process")
     return Seen(beside, running["firing"])
 
 
@@ -244,7 +244,7 @@ def test_a_webhook_is_notified_once_despite_a_kill(scene: Scene, seen: Seen, rec
 
 def test_a_rule_that_is_slow_or_fails_is_skipped_and_counted(scene: Scene) -> None:
     for why in ("slow Slow", "failed Broken", "paused Slow"):
-        wait_for(lambda: figures(scene.home).get(f"skipped_total {why}", 0) >= 1, why)  # noqa: B023
+        wait_for(lambda: metrics(scene.home).get(f"skipped_total {why}", 0) >= 1, why)  # noqa: B023
     assert scene.home.json("status")["services"]["rules"]["up"]
 
 
@@ -253,8 +253,8 @@ def test_a_run_is_judged_as_a_whole_when_it_has_ended(over: Scene) -> None:
     assert scene.ended("idle")["status"] == "finished"
     assert scene.ended("short")["status"] in ("finished", "stopped")
     ids = [run["run_id"] for run in scene.home.runs(95)]
-    judged = "select count(*) as n from runs where evaluated and run_id = any(%s)"
-    wait_for(lambda: scene.home.query(judged, ids)[0]["n"] == 4, "verdict")
+    evaluated = "select count(*) as n from runs where evaluated and run_id = any(%s)"
+    wait_for(lambda: scene.home.query(evaluated, ids)[0]["n"] == 4, "verdict")
     found = scene.home.query("select * from rule_firings where rule = 'Busy' and run_id = any(%s)", ids)
     assert {one["run_id"] for one in found} == {scene.run(name)["run_id"] for name in ("busy", "notified", "short")}
     assert all(one["ended_at"] for one in found)
@@ -301,7 +301,7 @@ def test_settings_that_are_wrong_are_refused_before_anything_starts(tmp_path: Pa
     assert not nowhere.path.exists()
 
 
-def figures(home: Home) -> dict[str, float]:
+def metrics(home: Home) -> dict[str, float]:
     """Return what the process says of itself: `name`, or `name label label`."""
     url = home.json("status")["services"]["rules"]["url"]
     with urllib.request.urlopen(url, timeout=HUNG_SECONDS) as answer:

@@ -146,11 +146,11 @@ def test_compare_by_workload(home: Home, runs: dict[str, dict[str, Any]]) -> Non
 
 def test_software_metrics_have_their_history(home: Home, runs: dict[str, dict[str, Any]]) -> None:
     run = runs["training"]
-    figures = home.query("select * from software_metrics where run_id = %s order by step", run["run_id"])
-    assert [(one["key"], one["step"], one["value"]) for one in figures] == [
+    metrics = home.query("select * from software_metrics where run_id = %s order by step", run["run_id"])
+    assert [(one["key"], one["step"], one["value"]) for one in metrics] == [
         ("loss", step, pytest.approx(1 / (1 + step))) for step in range(6)
     ]
-    assert all(0 < one["elapsed"] <= run["duration"] for one in figures)
+    assert all(0 < one["elapsed"] <= run["duration"] for one in metrics)
 
 
 def test_spans_know_their_parents(home: Home, runs: dict[str, dict[str, Any]]) -> None:

@@ -109,13 +109,13 @@ def test_collocated_runs_begin_together_and_are_measured_apart(site: Site, sheet
     assert left["started"] == right["started"]
     first = [float(site.artifact(run["mlflow_run_id"]).split()[0]) for run in (left, right)]
     assert first[0] == pytest.approx(first[1], abs=2)
-    memory = {run["name"]: figure(site, run, "memory_used", "process")["max"] for run in (left, right)}
+    memory = {run["name"]: summary_of(site, run, "memory_used", "process")["max"] for run in (left, right)}
     assert memory["left"] - memory["right"] == pytest.approx(64 << 20, rel=0.2)
-    assert {figure(site, run, "gpu_utilization", "device")["n"] > 5 for run in (left, right)} == {True}
-    places = site.query(
+    assert {summary_of(site, run, "gpu_utilization", "device")["n"] > 5 for run in (left, right)} == {True}
+    positions = site.query(
         "select distinct p.host, gpu_uuid from placements p where run_id = any(%s)", [left["run_id"], right["run_id"]]
     )
-    assert [place["host"] for place in places] == [socket.gethostname()]
+    assert [place["host"] for place in positions] == [socket.gethostname()]
 
 
 def test_the_runs_of_a_job_share_its_gpus_as_their_rows_say(site: Site) -> None:
@@ -140,13 +140,13 @@ def test_the_runs_of_a_job_share_its_gpus_as_their_rows_say(site: Site) -> None:
     assert pipes["whole"] is not None
     assert pipes["whole"] == pipes["limited"]
     assert [seen[name].get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") for name in ("whole", "limited")] == [None, "40"]
-    places = {
+    positions = {
         name: site.query("select mig_uuid, gpu_uuid from placements where run_id = %s", runs[name]["run_id"])
         for name in names
     }
     for name in ("half", "other"):
-        assert [place["mig_uuid"] for place in places[name]] == [gpus[name]]
-    assert len({place["gpu_uuid"] for found in places.values() for place in found}) == 3
+        assert [place["mig_uuid"] for place in positions[name]] == [gpus[name]]
+    assert len({place["gpu_uuid"] for found in positions.values() for place in found}) == 3
 
     measured = "select distinct device from run_samples where run_id = %s and scope = 'device' and quantity ~ '^gpu'"
     devices = [
@@ -168,9 +168,11 @@ def test_slurms_accounting_is_shown_with_measurements(site: Site, sheet: Sheet) 
     [run] = site.named(300, "left")
     [account] = site.query("select * from accounting where run_id = %s", run["run_id"])
     assert account["state"] == "COMPLETED"
-    assert account["cpu_seconds"] == pytest.approx(figure(site, run, "cpu_usage", "process")["total"], rel=0.25, abs=1)
+    assert account["cpu_seconds"] == pytest.approx(
+        summary_of(site, run, "cpu_usage", "process")["total"], rel=0.25, abs=1
+    )
     # Slurm's has the supervisor in it, and what was before the first sample.
-    assert account["max_rss_bytes"] > 0.9 * figure(site, run, "memory_used", "process")["max"]
+    assert account["max_rss_bytes"] > 0.9 * summary_of(site, run, "memory_used", "process")["max"]
 
 
 def test_a_killed_scheduler_attaches_again(site: Site) -> None:
@@ -299,7 +301,7 @@ def _often_measured(site: Site) -> list[dict[str, Any]]:
     )
 
 
-def figure(site: Site, run: dict[str, Any], quantity: str, scope: str) -> dict[str, Any]:
+def summary_of(site: Site, run: dict[str, Any], quantity: str, scope: str) -> dict[str, Any]:
     """Return a run's summary of one quantity."""
     [row] = site.query(
         "select n, mean, max, total from run_summary"

@@ -22,7 +22,7 @@ from tests.support.waiting import wait_for
 
 RELAY = Path(__file__).parents[1] / "support" / "servers" / "relay.py"
 TARGETS = "scrape_configs: [{job_name: site, announced_sd_configs: [{refresh_interval: 1s}]}]"
-LISTENER = ("exporter", "run", "host", "--bind", "0.0.0.0", "--insecure", "--port", "9701")
+EXPORTER = ("exporter", "run", "host", "--bind", "0.0.0.0", "--insecure", "--port", "9701")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"]),
@@ -99,7 +99,7 @@ def start_run(home: Home) -> tuple[Started, Path]:
 def test_a_run_on_another_host_is_measured_from_here(site: Site) -> None:
     [node] = site.others
     server, there = site.homes[0], site.home(node)
-    listener = there.start(*LISTENER)
+    exporter = there.start(*EXPORTER)
     wait_for(lambda: site.up() == [("node7", "host", "node7:9701")], "the exporter of the other host")
 
     run, gate = start_run(there)
@@ -112,9 +112,9 @@ def test_a_run_on_another_host_is_measured_from_here(site: Site) -> None:
     assert "exporter-process" in services
     assert "exporter-host" not in services, "the host's own answers"
 
-    listener.kill()
+    exporter.kill()
     wait_for(lambda: ("node7", "host", "node7:9701") not in site.up(), "the loss of the exporter")
-    there.start(*LISTENER)
+    there.start(*EXPORTER)
     wait_for(lambda: ("node7", "host", "node7:9701") in site.up(), "its return")
     gate.touch()
     run.wait()
@@ -137,7 +137,7 @@ def test_a_run_on_a_host_whose_clock_is_off_by_minutes_has_all_that_was_measured
     off = {"ahead": 300, "behind": -300}
     homes = {host.name: site.home(host, **another_clock(site.folder, off[host.name])) for host in site.others}
     for home in homes.values():
-        home.start(*LISTENER)
+        home.start(*EXPORTER)
     wait_for(lambda: len(site.up()) == 2, "the exporters of both")
     runs = {name: start_run(home) for name, home in homes.items()}
     going = "select host, extract(epoch from started_at - now()) from runs where status = 'running' order by host"

@@ -37,12 +37,12 @@ class World:
     targets: dict[str, int] = field(default_factory=dict)
     next_ref: int = 0
 
-    def target(self, listener: str) -> int:
-        if listener not in self.targets:
-            self.targets[listener] = targets.register_target(
-                self.connection, host=HOST, listener=listener, instance="", url=f"http://{listener}"
+    def target(self, exporter: str) -> int:
+        if exporter not in self.targets:
+            self.targets[exporter] = targets.register_target(
+                self.connection, host=HOST, listener=exporter, instance="", url=f"http://{exporter}"
             )
-        return self.targets[listener]
+        return self.targets[exporter]
 
     def run(
         self,
@@ -99,10 +99,10 @@ class World:
 
     def gauge(
         self, metric: str, times: list[float], values: list[float], labels: Mapping[str, str] | None = None,
-        listener: str = "host", dt: float = 1.0,
+        exporter: str = "host", dt: float = 1.0,
     ) -> SpoolRecord:  # fmt: skip
         """Return a record of one gauge."""
-        definition = SeriesDefinition(self.target(listener), metric, "gauge", dict(labels or {}))
+        definition = SeriesDefinition(self.target(exporter), metric, "gauge", dict(labels or {}))
         count = len(times)
         self.next_ref += 1
         return SpoolRecord(
@@ -110,11 +110,11 @@ class World:
             {self.next_ref: definition},
         )  # fmt: skip
 
-    def scraped(self, bodies: list[tuple[float, bytes]], listener: str, interval: float = 1.0) -> SpoolRecord:
+    def scraped(self, scrapes: list[tuple[float, bytes]], exporter: str, interval: float = 1.0) -> SpoolRecord:
         """Return one record with all samples of scrapes at these times."""
         parser, rates = Parser(), Rates(interval)
-        parts = [rates.samples(parser.parse(body), time) for time, body in bodies]
-        target = self.target(listener)
+        parts = [rates.samples(parser.parse(content), time) for time, content in scrapes]
+        target = self.target(exporter)
         definitions = {
             self.next_ref + 1 + ref: SeriesDefinition(target, series.metric, series.kind, dict(series.labels))
             for ref, series in enumerate(parser.series)

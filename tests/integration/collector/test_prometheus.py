@@ -282,8 +282,8 @@ scrape_configs:
             """
         ).fetchall()
         target = connection.execute("select host, listener, instance, up, clock_offset, clock_uncertainty from targets")
-        [(_, listener, instance, up, offset, uncertainty)] = target.fetchall()
-    assert (listener, instance, up) == ("node", f"127.0.0.1:{port}", True)
+        [(_, job_name, instance, up, offset, uncertainty)] = target.fetchall()
+    assert (job_name, instance, up) == ("node", f"127.0.0.1:{port}", True)
     assert abs(offset) <= uncertainty + 0.001, "the clock is this host's own"
     metrics = {metric for metric, *_ in rows}
     assert {"node_cpu_seconds_total", "node_memory_MemAvailable_bytes", "renamed_load1"} <= metrics

@@ -199,8 +199,8 @@ def test_refused_samples_cost_no_other(world: World) -> None:
     ]
     # One record with several targets: concurrent scrapes are joined in the spool.
     parts = [
-        world.gauge("node_load1", [now - 2], [2.0], listener="one"),
-        world.gauge("node_load1", [now - 2], [2.0], {"name": "a\0b"}, listener="two"),
+        world.gauge("node_load1", [now - 2], [2.0], exporter="one"),
+        world.gauge("node_load1", [now - 2], [2.0], {"name": "a\0b"}, exporter="two"),
     ]
     mixed = replace(SpoolRecord.joined(parts), series={ref: one for part in parts for ref, one in part.series.items()})
     later = world.gauge("node_load1", [now - 1], [3.0])

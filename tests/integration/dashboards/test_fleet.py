@@ -126,15 +126,15 @@ def test_a_run_that_goes_on_with_what_is_its_own(world: World, now: float) -> No
 
 def test_a_host_with_its_cores_and_gpus(world: World, now: float) -> None:
     world.run(now - 60, gpu=uuid(0))
-    bodies = []
+    scrapes = []
     for second in range(3):
         busy = {("0", "user"): 1.0, ("0", "idle"): 0.0, ("1", "user"): 0.25, ("1", "idle"): 0.75}
         lines = (
             f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}} {n * second}\n' for (cpu, mode), n in busy.items()
         )
-        bodies.append((now - 2 + second, "".join(lines).encode()))
+        scrapes.append((now - 2 + second, "".join(lines).encode()))
     world.write(
-        world.scraped(bodies, "host"),
+        world.scraped(scrapes, "host"),
         world.gauge("node_memory_MemTotal_bytes", [now], [8.0 * GIB]),
         world.gauge("node_memory_MemAvailable_bytes", [now], [6.0 * GIB]),
         world.gauge("bench_gpu_power_watts", [now], [70.0], gpu(0), "nvml"),
@@ -181,9 +181,9 @@ def counter(
 def test_energy_is_told_by_whom_and_the_simulated_apart(world: World, now: float) -> None:
     start = now // 600 * 600 - 7200
     run = world.run(start + 600, start + 1200, gpu=uuid(0), name="resnet")
-    made_up = world.run(start + 600, start + 1200, workload=2, gpu=uuid(1), simulated=True)
+    simulated_run = world.run(start + 600, start + 1200, workload=2, gpu=uuid(1), simulated=True)
     mine = {**gpu(0), "run_id": run}
-    dreamed = {**gpu(1), "run_id": made_up, "simulated": "true"}
+    dreamed = {**gpu(1), "run_id": simulated_run, "simulated": "true"}
     world.write(
         counter(world, "bench_gpu_attributed_energy_joules_total", mine, start + 600, 300, 600),
         counter(world, "bench_gpu_idle_energy_joules_total", gpu(0), start, 50, 1800),
@@ -217,14 +217,14 @@ def test_energy_is_told_by_whom_and_the_simulated_apart(world: World, now: float
         ("run", None, "20/2/1", "me", True, 300_000),
         ("whole", "GPU 2", None, None, False, 180_000),
     ]
-    shares = query(
+    energies = query(
         world,
         "select who, simulated from energy_shares(to_timestamp(%s), to_timestamp(%s)) order by joules desc",
         start,
         start + 3600,
     )
-    assert shares[0] == ("me", True)
-    assert set(shares[1:]) == {
+    assert energies[0] == ("me", True)
+    assert set(energies[1:]) == {
         ("me", False), ("GPUs, undivided", False), ("GPUs with nothing to do", False), ("CPUs and memory", False),
         ("others' processes", False),
     }  # fmt: skip

@@ -216,7 +216,7 @@ def test_the_collector_writes_as_the_writer(site: Site, tmp_path: Path) -> None:
     site.database("owner").open().close()
     port = free_port()
     words = [*COMPOSE["services"]["host"]["command"][:-1], str(port)]
-    listener = subprocess.Popen(
+    exporter = subprocess.Popen(
         [sys.executable, "-P", "-m", "hypergauge.cli", *words],
         env={**os.environ, "BENCH_HOME": str(tmp_path / "listener")}, stdout=subprocess.DEVNULL,
     )  # fmt: skip
@@ -228,8 +228,8 @@ def test_the_collector_writes_as_the_writer(site: Site, tmp_path: Path) -> None:
             wait_for(lambda: reader.execute(query).fetchone() != (0,), "a sample")
             collecting.stop()
     finally:
-        listener.terminate()
-        listener.wait()
+        exporter.terminate()
+        exporter.wait()
 
 
 @pytest.mark.slow

@@ -68,13 +68,13 @@ def original(name: str, label: str) -> Exposition:
 
 def ours(folder: Path, metrics: dict[str, float], *devices: DeviceSample) -> Exposition:
     reader = Reader(metrics, devices)
-    listener = DcgmExporter(
+    exporter = DcgmExporter(
         ExporterOptions(folder), environment={"PATH": ""}, nvml=object(), reader=lambda _: reader, hostname="node1"
     )
 
     def exposition(second: int) -> bytes:
         reader.second = second
-        return render(listener.collect())
+        return render(exporter.collect())
 
     return exposition
 

@@ -84,13 +84,13 @@ def test_it_is_listed_and_scraped(installed: Path, tmp_path: Path) -> None:
         [*bench, "list", "--json"], env=surroundings, capture_output=True, check=True, timeout=HUNG_SECONDS
     )
     assert {"name": "paging", "works": True, "reason": None} in json.loads(listed.stdout)
-    with subprocess.Popen([*bench, "run", "paging"], env=surroundings, stdout=subprocess.PIPE, text=True) as listener:
-        assert listener.stdout is not None
-        url = listener.stdout.readline().split()[-1]
+    with subprocess.Popen([*bench, "run", "paging"], env=surroundings, stdout=subprocess.PIPE, text=True) as exporter:
+        assert exporter.stdout is not None
+        url = exporter.stdout.readline().split()[-1]
         with urllib.request.urlopen(url, timeout=HUNG_SECONDS) as answer:
             exposition = answer.read().decode()
-        listener.terminate()
-    assert listener.returncode == 0
+        exporter.terminate()
+    assert exporter.returncode == 0
     assert re.search(r'^paging_faults_total\{kind="minor"\} [1-9]', exposition, re.MULTILINE)
     assert 'bench_exporter_up{exporter="paging"} 1.0' in exposition
     assert promtool_findings(exposition.encode()) == []

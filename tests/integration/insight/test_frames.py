@@ -13,8 +13,8 @@ from hypergauge.core.errors import BadRequest, NoData
 from hypergauge.insight import frame, summary
 from tests.support.world import World
 
-doors = pytest.mark.parametrize("door", [frame, summary])
-Door = Callable[..., Any]
+functions = pytest.mark.parametrize("function", [frame, summary])
+Function = Callable[..., Any]
 
 
 @pytest.fixture
@@ -30,10 +30,10 @@ def measured(world: World) -> World:
     return world
 
 
-@doors
-def test_a_number_is_an_experiment_and_one_quantity_needs_no_list(measured: World, door: Door) -> None:
+@functions
+def test_a_number_is_an_experiment_and_one_quantity_needs_no_list(measured: World, function: Function) -> None:
     def rows(*selectors: Any, quantities: Any = None) -> Any:
-        return door(*selectors, quantities=quantities, settings=measured.database.settings)
+        return function(*selectors, quantities=quantities, settings=measured.database.settings)
 
     everything = rows("20")
     for selector in (20, np.int64(20), "20/1", "20/1/1"):
@@ -45,8 +45,8 @@ def test_a_number_is_an_experiment_and_one_quantity_needs_no_list(measured: Worl
         rows(20, quantities="gpu_power")
 
 
-@doors
-def test_what_it_cannot_mean_is_refused(measured: World, door: Door) -> None:
+@functions
+def test_what_it_cannot_mean_is_refused(measured: World, function: Function) -> None:
     for selector, quantities, why in (
         (20, "thread", r"unknown quantity 'thread' \(did you mean 'threads'\?\)"),
         (20, ["threads", "gpu_powr"], r"unknown quantity 'gpu_powr' \(did you mean 'gpu_power'\?\)"),
@@ -60,4 +60,4 @@ def test_what_it_cannot_mean_is_refused(measured: World, door: Door) -> None:
         (["20"], None, r"\['20'\] is not a selector"),
     ):
         with pytest.raises(BadRequest, match=why):
-            door(selector, quantities=quantities, settings=measured.database.settings)
+            function(selector, quantities=quantities, settings=measured.database.settings)

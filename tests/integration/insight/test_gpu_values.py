@@ -29,8 +29,8 @@ def start() -> float:
 def curve(world: World, metric: str, seconds: Iterable[int], value: float, start: float, **labels: str) -> None:
     """Write a counter at some seconds after `start`."""
     times = [start + 0.5 + at for at in seconds]
-    listener = "dcgm" if metric.startswith("DCGM") else "nvml"
-    world.write(world.gauge(metric, times, [value] * len(times), labels, listener))
+    exporter = "dcgm" if metric.startswith("DCGM") else "nvml"
+    world.write(world.gauge(metric, times, [value] * len(times), labels, exporter))
 
 
 def summarised(world: World, run: str, quantity: str) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def test_a_run_that_shares_its_gpu_for_a_while(world: World, start: float, alone
 
 
 # Watts by which each run adds to its board, and what the board draws beside; run 1 is alone on an instance of the first.
-SHARES = {1: 140.0, 2: 150.0, 3: 80.0}
+WATTS = {1: 140.0, 2: 150.0, 3: 80.0}
 IDLE, OTHER = {FIRST: 60.0, SECOND: 70.0}, {FIRST: 0.0, SECOND: 5.0}
 
 
@@ -161,11 +161,11 @@ def shared(world: World, start: float) -> dict[int, str]:
         2: world.run(start, start + SECONDS, gpu=SECOND, position=2, name="shares"),
         3: world.run(start, start + SECONDS, gpu=SECOND, position=3, name="shares too"),
     }
-    world.write(world.scraped([(start + at, body(runs, at)) for at in range(SECONDS)], "nvml"))
+    world.write(world.scraped([(start + at, exposition(runs, at)) for at in range(SECONDS)], "nvml"))
     return runs
 
 
-def body(runs: Mapping[int, str], at: int) -> bytes:
+def exposition(runs: Mapping[int, str], at: int) -> bytes:
     """Return what the exporter says `at` seconds after the start."""
     instance, other = 'GPU_I_ID="7",GPU_I_PROFILE="1g.10gb"', 'GPU_I_ID="8",GPU_I_PROFILE="1g.10gb"'
     lines = [
@@ -180,13 +180,13 @@ def body(runs: Mapping[int, str], at: int) -> bytes:
     for number, run in runs.items():
         gpu, labels = (FIRST, f",{instance}") if number == 1 else (SECOND, "")
         who = f'UUID="{gpu}",run_id="{run}"{labels}'
-        joules = SHARES[number] * at
+        joules = WATTS[number] * at
         lines += [
             f"bench_gpu_run_memory_bytes{{{who}}} {number * 1000 * MIB}",
             f'bench_gpu_attributed_energy_joules_total{{{who},method="{methods[number]}"}} {joules}',
         ]
     for gpu, numbers in {FIRST: [1], SECOND: [2, 3]}.items():
-        watts = IDLE[gpu] + OTHER[gpu] + sum(SHARES[number] for number in numbers)
+        watts = IDLE[gpu] + OTHER[gpu] + sum(WATTS[number] for number in numbers)
         lines += [
             f'bench_gpu_power_watts{{UUID="{gpu}"}} {watts}',
             f'bench_gpu_energy_joules_total{{UUID="{gpu}"}} {1e6 + watts * at}',
@@ -222,21 +222,21 @@ def test_runs_that_share_a_gpu_have_values_of_their_own(world: World, shared: Ma
 
 def test_the_energies_add_up(world: World, shared: Mapping[int, str]) -> None:
     joules = {number: entry.values["gpu_energy_joules"] for number, entry in enumerate(entries(world), 1)}
-    assert joules == {number: pytest.approx(watts * (SECONDS - 1)) for number, watts in SHARES.items()}
+    assert joules == {number: pytest.approx(watts * (SECONDS - 1)) for number, watts in WATTS.items()}
     totals: dict[str, float] = dict(
         world.connection.execute(
             "select quantity, total from run_summary where run_id = %s and scope = 'device' and metric is null",
             (shared[2],),
         ).fetchall()
     )
-    board = world.connection.execute(
+    whole = world.connection.execute(
         "select total from run_summary where run_id = %s and metric = 'bench_gpu_energy_joules_total'", (shared[2],)
     ).fetchone()
-    assert board is not None
+    assert whole is not None
     parts = joules[2] + joules[3] + totals["gpu_energy_idle"] + totals["gpu_energy_other"]
-    assert parts == pytest.approx(board[0], rel=1e-6)
+    assert parts == pytest.approx(whole[0], rel=1e-6)
     [workload] = entries(world, by="workload")
-    assert workload.values["gpu_energy_joules"] == pytest.approx(sum(SHARES.values()) * (SECONDS - 1))
+    assert workload.values["gpu_energy_joules"] == pytest.approx(sum(WATTS.values()) * (SECONDS - 1))
     assert workload.values["gpu_utilization"] == pytest.approx((0.25 + 0.95 + 0.95) / 3)
     assert workload.scopes["gpu_utilization"] == "device"
     assert workload.energy_method == "instance_activity+sm_time"

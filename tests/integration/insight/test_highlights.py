@@ -39,10 +39,10 @@ def trained(
     run = world.run(start, start + seconds, gpu="GPU-1", simulated=simulated)
     curves = measured(parts)
     for quantity in quantities:
-        metric, listener = METRICS[quantity]
-        labels = {"UUID": "GPU-1"} if listener == "nvml" else {"run_id": run}
+        metric, exporter = METRICS[quantity]
+        labels = {"UUID": "GPU-1"} if exporter == "nvml" else {"run_id": run}
         times = [start + at + 1 for at in range(len(curves[quantity]))]
-        world.write(world.gauge(metric, times, list(curves[quantity]), labels, listener))
+        world.write(world.gauge(metric, times, list(curves[quantity]), labels, exporter))
     world.refresh()
     return run
 

@@ -14,7 +14,7 @@ from tests.support.world import World
 EACH_SECOND = {"point": "1 s", "window": "50 s", "warm_up": "0 s"}
 
 
-def edges(start: float, seconds: list[float]) -> list[tuple[float, float | None]]:
+def intervals(start: float, seconds: list[float]) -> list[tuple[float, float | None]]:
     """Return steps one after the other that take so long."""
     ends = list(itertools.accumulate(seconds, initial=start))
     return list(itertools.pairwise(ends))
@@ -172,7 +172,7 @@ def test_load_balancing(world: World, start: float) -> None:
 
 def test_step_outlier(world: World, start: float) -> None:
     run = world.run(start, start + 400)
-    spans(world, run, "step", edges(start, ([1.0] * 10 + [1.25] * 10 + [4.0]) * 12))
+    spans(world, run, "step", intervals(start, ([1.0] * 10 + [1.25] * 10 + [4.0]) * 12))
     [firing] = found(world, "StepOutlier", run, start, start + 400, "smdebug")
     assert (firing.started_at, firing.ended_at) == (moment(start + 22.5), moment(start + 318))
     assert firing.evidence["outliers"] == 12
@@ -225,8 +225,8 @@ def test_memory_near_limit(
     if labels is None:
         used = [80e9 - one for one in used]
     both: dict[str, Any] = {metrics[0]: used, metrics[1]: 80e9}
-    listener = {"GPU 0": "nvml", "host": "host"}.get(memory, "process")
-    write_metrics(world, start, {"run_id": run} if labels == {} else labels or {}, listener, **both)
+    exporter = {"GPU 0": "nvml", "host": "host"}.get(memory, "process")
+    write_metrics(world, start, {"run_id": run} if labels == {} else labels or {}, exporter, **both)
     [firing] = found(world, "MemoryNearLimit", run, start, start + 60)
     assert (firing.started_at, firing.ended_at) == (moment(start + 20), None)
     assert firing.evidence == {"memory": memory, "used_bytes": pytest.approx(78e9), "there_bytes": pytest.approx(80e9)}
@@ -236,20 +236,20 @@ def test_memory_near_limit(
 def test_straggler_rank(world: World, start: float) -> None:
     run = world.run(start, start + 100)
     for pid, seconds in ((1, 1.0), (2, 1.0), (3, 1.5), (4, 1.1)):
-        spans(world, run, "step", edges(start, [seconds] * 40), pid=pid)
+        spans(world, run, "step", intervals(start, [seconds] * 40), pid=pid)
     [firing] = found(world, "StragglerRank", run, start, start + 100)
     assert (firing.started_at, firing.ended_at) == (moment(start), moment(start + 60))
     assert firing.evidence == {"pid": 3, "ranks": 4, "step_seconds": 1.5, "others_seconds": 1.0, "longer": 0.5}
     assert not found(world, "StragglerRank", run, start, start + 100, threshold=0.6)
     alone = world.run(start, start + 100, workload=2)
-    spans(world, alone, "step", edges(start, [1.0] * 40))
+    spans(world, alone, "step", intervals(start, [1.0] * 40))
     assert not found(world, "StragglerRank", alone, start, start + 100)
 
 
 def test_noisy_neighbour(world: World, start: float) -> None:
     run = world.run(start, start + 200, gpu=GPUS[0])
     world.run(start + 50, start + 150, gpu=GPUS[0], workload=2)
-    spans(world, run, "step", edges(start, [1.0] * 50 + [2.0] * 50 + [1.0] * 50))
+    spans(world, run, "step", intervals(start, [1.0] * 50 + [2.0] * 50 + [1.0] * 50))
     [firing] = found(world, "NoisyNeighbour", run, start, start + 200)
     assert firing.evidence["longer"] == pytest.approx(1)
     assert (firing.started_at, firing.ended_at) == (moment(start + 50), moment(start + 150))

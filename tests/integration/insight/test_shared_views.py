@@ -28,8 +28,8 @@ class Desk:
     def __init__(self, world: World, folder: Path) -> None:
         self.world, self.folder = world, folder
         start = time.time() - 600
-        places = ((1, 1), (1, 2), (2, 1))
-        self.ids = [world.run(start, start + SECONDS, workload=one, position=other) for one, other in places]
+        positions = ((1, 1), (1, 2), (2, 1))
+        self.ids = [world.run(start, start + SECONDS, workload=one, position=other) for one, other in positions]
         times = [start + 0.5 + at for at in range(SECONDS)]
         for number, run_id in enumerate(self.ids, 1):
             labels = {"run_id": run_id}

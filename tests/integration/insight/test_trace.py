@@ -214,18 +214,18 @@ def test_a_sample_from_before_the_run_counts_from_its_start(world: World, start:
 
 def test_what_a_script_logs_is_there_too(world: World, start: float, tmp_path: Path) -> None:
     run = world.run(start, start + 60, name="narrow")
-    figures = [SoftwareMetric("loss", 1, start + 2, 0.5), SoftwareMetric("loss", 2, start + 3, float("nan"))]
-    store_software_metrics(world.connection, run, figures)
+    logged = [SoftwareMetric("loss", 1, start + 2, 0.5), SoftwareMetric("loss", 2, start + 3, float("nan"))]
+    store_software_metrics(world.connection, run, logged)
     assert counters(traced(world, tmp_path, "20")) == {("20/1/1 narrow", "loss"): [(2_000_000, {"value": 0.5})]}
 
 
 def test_errors_of_a_gpu_are_marked(world: World, start: float, tmp_path: Path) -> None:
     world.run(start, start + 60, gpu="GPU-1")
-    bodies = [
+    scrapes = [
         (start + at, b'# TYPE bench_gpu_xid_errors_total counter\nbench_gpu_xid_errors_total{UUID="GPU-1",gpu="0",xid="79"} %d\n' % n)
         for at, n in ((5, 0), (6, 0), (7, 1), (8, 1))
     ]  # fmt: skip
-    world.write(world.scraped(bodies, "nvml"))
+    world.write(world.scraped(scrapes, "nvml"))
     marked = [event for event in traced(world, tmp_path, "20") if event["ph"] == "i"]
     assert [(event["name"], event["ts"]) for event in marked] == [("XID 79", 7_000_000)]
 

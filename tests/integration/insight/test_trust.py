@@ -26,13 +26,13 @@ def run(world: World, number: int, *, seconds: int = SECONDS, every: int = 1, gp
     return made
 
 
-def host(world: World, listeners: float) -> None:
+def host(world: World, exporters: float) -> None:
     """Write that a host of four cores was measured all the time, and what the exporters took of one."""
     times = [START + at for at in range(1500)]
     for mode, cores in (("user", 1.0), ("idle", 3.0)):
         world.write(world.gauge("node_cpu_seconds_total", times, [cores] * 1500, {"cpu": "0", "mode": mode}))
     world.write(
-        world.gauge("bench_exporter_cpu_seconds_total", times, [listeners] * 1500, {"exporter": "process"}, "process")
+        world.gauge("bench_exporter_cpu_seconds_total", times, [exporters] * 1500, {"exporter": "process"}, "process")
     )
 
 

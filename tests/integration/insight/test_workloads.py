@@ -86,12 +86,12 @@ def test_a_gpu_that_runs_share_counts_once(world: World, start: float, tmp_path:
 
 def test_a_price_by_the_minute_is_that_of_the_time_that_counts(world: World, start: float, tmp_path: Path) -> None:
     """The second run's own part lies in an hour that is dearer."""
-    edge = start // 3600 * 3600 + 3600
-    run(world, edge - 30, 0, 30, 1, ONE)
-    run(world, edge - 30, 0, 60, 2, ONE)
-    run(world, edge - 30, 0, 60, 3, ONE)
-    measure(world, edge - 30)
-    hour = time.gmtime(edge).tm_hour
+    hour_start = start // 3600 * 3600 + 3600
+    run(world, hour_start - 30, 0, 30, 1, ONE)
+    run(world, hour_start - 30, 0, 60, 2, ONE)
+    run(world, hour_start - 30, 0, 60, 3, ONE)
+    measure(world, hour_start - 30)
+    hour = time.gmtime(hour_start).tm_hour
     (tmp_path / "tariff.toml").write_text(
         f'time_zone = "UTC"\nprice_per_kwh = 0.36\n[[times]]\nfrom = "{hour:02}:00"\nto = "{(hour + 1) % 24:02}:00"\nprice_per_kwh = 3.6\n'
     )

@@ -29,9 +29,17 @@ def totals(world: World, quantity: str) -> dict[str, tuple[int, float, float]]:
 
 def test_a_reset_within_a_bucket_leaves_the_total_exact(world: World) -> None:
     start = time.time() // 10 * 10 - 7200
-    figures = [100.0, 105.0, 111.5, 2.0, 2.5, 9.0, 9.25]  # resets at the fourth scrape, in the middle of a 10 s bucket
-    bodies = [(start + at, f"jobs_total {figure}\n".encode()) for at, figure in enumerate(figures)]
-    world.write(world.scraped(bodies, "app"))
+    counts_read = [
+        100.0,
+        105.0,
+        111.5,
+        2.0,
+        2.5,
+        9.0,
+        9.25,
+    ]  # resets at the fourth scrape, in the middle of a 10 s bucket
+    scrapes = [(start + at, f"jobs_total {value}\n".encode()) for at, value in enumerate(counts_read)]
+    world.write(world.scraped(scrapes, "app"))
     for when in ("as written", "refreshed"):
         for relation, (_, total, _) in totals(world, "jobs_total").items():
             assert total == pytest.approx((111.5 - 100) + (9.25 - 2.0), rel=1e-12), (relation, when)
@@ -44,8 +52,8 @@ def test_a_burst_of_one_second_in_a_week_stays_visible(world: World) -> None:
     steady = 2
     times = sorted({*range(begin, end, 30), *range(burst - 30, burst + 31)})
     counts = [steady * (at - begin) + (999 * steady if at > burst else 0) for at in times]
-    bodies = [(float(at), f"requests_total {count}\n".encode()) for at, count in zip(times, counts, strict=True)]
-    world.write(world.scraped(bodies, "app", interval=30))
+    scrapes = [(float(at), f"requests_total {count}\n".encode()) for at, count in zip(times, counts, strict=True)]
+    world.write(world.scraped(scrapes, "app", interval=30))
     for when in ("as written", "refreshed"):
         for relation, (_, total, greatest) in totals(world, "requests_total").items():
             assert total == pytest.approx(counts[-1], rel=1e-12), (relation, when)
@@ -74,8 +82,8 @@ def test_a_refresh_never_hides_what_is_still_to_be_written(world: World) -> None
 
 def test_a_gap_of_a_gauge_is_not_claimed(world: World) -> None:
     start = time.time() // 10 * 10 - 3600
-    bodies = [(start + at, b"temperature 50\n") for at in (0, 1, 2, 300, 301)]
-    world.write(world.scraped(bodies, "app"))
+    scrapes = [(start + at, b"temperature 50\n") for at in (0, 1, 2, 300, 301)]
+    world.write(world.scraped(scrapes, "app"))
     for relation in LEVELS:
         row = world.connection.execute(f"select sum(seconds), sum(n) from {relation}".encode()).fetchone()
         assert row == (5.0, 5), relation
@@ -83,8 +91,8 @@ def test_a_gap_of_a_gauge_is_not_claimed(world: World) -> None:
 
 def test_a_figure_that_is_gone_is_null_and_counts_no_time(world: World) -> None:
     start = time.time() // 10 * 10 - 3600
-    bodies = [(start, b"t 50\n"), (start + 1, b"t NaN\n"), (start + 2, b"t NaN\n"), (start + 3, b"t 60\n")]
-    world.write(world.scraped(bodies, "app"))
+    scrapes = [(start, b"t 50\n"), (start + 1, b"t NaN\n"), (start + 2, b"t NaN\n"), (start + 3, b"t 60\n")]
+    world.write(world.scraped(scrapes, "app"))
     assert world.connection.execute("select value from samples order by time").fetchall() == [(50.0,), (None,), (60.0,)]
     row = world.connection.execute("select n, seconds, area / seconds, min, max from samples_1m").fetchone()
     assert row == (3, 2.0, 55.0, 50.0, 60.0)

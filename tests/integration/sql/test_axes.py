@@ -43,7 +43,7 @@ def axis_of(world: World, run: str, align: str, start: float) -> tuple[float, ..
         " from chart_axis(%s, %s)",
         (start, start, run, align),
     ).fetchone()
-    return None if row is None else tuple(round(figure, 3) for figure in row)
+    return None if row is None else tuple(round(coordinate, 3) for coordinate in row)
 
 
 def steps(numbers: list[int] | range, begin: float, seconds: float = 1.0, busy: float = 0.75) -> Spans:

@@ -30,8 +30,8 @@ def start() -> float:
 def energy(world: World, start: float, seconds: Iterable[int]) -> None:
     """Write what scrapes of a board's energy counter give, which counts in millijoules."""
     head = "# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter\n"
-    bodies = [(start + at, f"{head}{ENERGY} {WATTS * 1000 * at!r}\n".encode()) for at in seconds]
-    world.write(world.scraped(bodies, "dcgm"))
+    scrapes = [(start + at, f"{head}{ENERGY} {WATTS * 1000 * at!r}\n".encode()) for at in seconds]
+    world.write(world.scraped(scrapes, "dcgm"))
 
 
 def summary(world: World, run: str) -> tuple[float, float]:
@@ -76,7 +76,7 @@ def test_a_gap_of_a_counter_is_divided_between_who_was_there(world: World, start
         for step in (1, 10, 60):
             points = chart(world, [run], ["gpu_power"], step, aligned=True)
             assert [point[4] for point in points] == pytest.approx([WATTS] * len(points), rel=1e-5)
-        assert min(figure.start for figure in counters_of(world.connection, run, ["gpu_power"])) >= 0
+        assert min(value.start for value in counters_of(world.connection, run, ["gpu_power"])) >= 0
     every = AFTER[-1] - BEFORE[0]
     assert areas(world) == pytest.approx(dict.fromkeys(["samples", *LEVELS], WATTS * every), rel=1e-6)
     [(whole,)] = world.connection.execute(
@@ -130,8 +130,8 @@ def test_a_gauge_stands_for_no_time_before_the_run(world: World, start: float, k
 def test_coverage_leaves_out_what_is_the_mean_of_a_gap(world: World, start: float) -> None:
     run = world.run(start, start + 100.5)
     head = f'bench_process_cpu_seconds_total{{run_id="{run}"}}'
-    bodies = [(start + at, f"{head} {2.0 * at!r}\n".encode()) for at in (*range(11), *range(91, 101))]
-    world.write(world.scraped(bodies, "process"))
+    scrapes = [(start + at, f"{head} {2.0 * at!r}\n".encode()) for at in (*range(11), *range(91, 101))]
+    world.write(world.scraped(scrapes, "process"))
     [(total, seconds)] = world.connection.execute(
         "select total, seconds from run_summary where quantity = 'cpu_usage' and metric is null"
     ).fetchall()

@@ -116,8 +116,8 @@ def test_how_an_unknown_metric_is_read_is_said_for_the_capsules_series_alone(
             ("queue_length", "queue_length", "", 7.0),
         ]
         connection.execute("select summarise(%s)", (run,))
-        figures = {one.quantity: (one.unit, one.max) for one in summaries(connection, [run])}
-        assert figures == {"load": ("processes", 7.0), "queue_length": ("", 7.0)}
+        shown = {one.quantity: (one.unit, one.max) for one in summaries(connection, [run])}
+        assert shown == {"load": ("processes", 7.0), "queue_length": ("", 7.0)}
         # And on, into a third: in a capsule it is one of its own again.
         capsule.export(connection, select_runs(connection, ["20"]), tmp_path / "c.capsule")
         # A later release, or a user, may know it: ours then, beside theirs.
@@ -146,8 +146,8 @@ def test_nothing_of_a_capsule_goes_to_what_is_here(file: Path, flavour: Flavour,
         run = here.run(start, start + 300, experiment=7)
         times = [start + at for at in range(300)]
         here.write(here.gauge("node_load1", times, [5.0] * 300))
-        figures = "select metric, count(*), max(value) from run_samples where run_id = %s group by 1"
-        before = connection.execute(figures, (run,)).fetchall()
+        shown = "select metric, count(*), max(value) from run_samples where run_id = %s group by 1"
+        before = connection.execute(shown, (run,)).fetchall()
         refused = {
             "workloads": {"experiment_id": "7"},
             "runs": {"workload_id": "999"},
@@ -165,10 +165,10 @@ def test_nothing_of_a_capsule_goes_to_what_is_here(file: Path, flavour: Flavour,
         target = str(here.target("host"))
         import_capsule(there, altered(altered(file, "series", lambda rows: [{**row, "target_id": target} for row in rows]),
                 "run_sets", lambda rows: [*rows, {**rows[0], "run_id": run}]))  # fmt: skip
-        assert connection.execute(figures, (run,)).fetchall() == before
+        assert connection.execute(shown, (run,)).fetchall() == before
         assert connection.execute("select count(*) from series where target_id is not null").fetchone() == (1,)
         here.write(here.gauge("node_load1", [start + 299.5], [5.0]))
-        assert connection.execute(figures, (run,)).fetchall() == [("node_load1", 301, 5.0)]
+        assert connection.execute(shown, (run,)).fetchall() == [("node_load1", 301, 5.0)]
 
 
 def test_rules_ask_nothing_for_runs_of_a_capsule(file: Path, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:

@@ -40,12 +40,12 @@ def scrape(world: World, name: str, start: float, seconds: int = 60, without: st
     text = (SCRAPES / f"{name}.prom").read_text()
     if without:
         text = "\n".join(line for line in text.splitlines() if without not in line) + "\n"
-    bodies = []
+    scrapes = []
     for second in range(seconds):
         joules = 1e6 + WATTS * second
-        body = text.replace("{energy_mj}", f"{joules * 1000:.0f}").replace("{energy_j}", repr(joules))
-        bodies.append((start + second, body.encode()))
-    world.write(world.scraped(bodies, name))
+        exposition = text.replace("{energy_mj}", f"{joules * 1000:.0f}").replace("{energy_j}", repr(joules))
+        scrapes.append((start + second, exposition.encode()))
+    world.write(world.scraped(scrapes, name))
 
 
 def charted(world: World, run: str, quantity: str, per_device: bool = False) -> set[tuple[str, float]]:
@@ -72,11 +72,11 @@ def test_all_exporters_give_equal_figures(world: World, start: float, exporter: 
     scrape(world, exporter, start)
     for quantity, value in EXPECTED.items():
         assert charted(world, run, quantity) == {("instance", rounded(value))}, quantity
-    places = world.connection.execute(
+    placements = world.connection.execute(
         "select distinct kind, host, gpu_uuid, gpu_instance_id from places p where exists "
         "(select from series s where s.place_id = p.place_id and quantity like 'gpu%%')"
     ).fetchall()
-    assert places == [("gpu", "node1", GPU, None)]
+    assert placements == [("gpu", "node1", GPU, None)]
 
 
 @pytest.mark.parametrize("exporter", ["node_exporter", "nvitop_exporter"])
@@ -144,8 +144,8 @@ def test_what_is_repeated_on_each_instance_is_the_whole_gpus(
 ) -> None:
     whole = world.run(start, start + 60, gpu=GPU, position=1)
     part = world.run(start, start + 60, gpu=GPU, gpu_instance=7, position=2)
-    body = "".join(f'{metric}{{UUID="{GPU}",GPU_I_ID="{instance}"}} 500\n' for instance in (3, 7)).encode()
-    world.write(world.scraped([(start + second, body) for second in range(60)], "dcgm"))
+    exposition = "".join(f'{metric}{{UUID="{GPU}",GPU_I_ID="{instance}"}} 500\n' for instance in (3, 7)).encode()
+    world.write(world.scraped([(start + second, exposition) for second in range(60)], "dcgm"))
     assert charted(world, whole, quantity) == {("device", 500.0)}
     assert charted(world, part, quantity) == {("device", 500.0)}
 
@@ -283,15 +283,15 @@ def test_gpus_of_other_makers_are_on_the_same_axis(
     world: World, start: float, golden: str, gpu: str | None, expected: dict[str, tuple[str, float]]
 ) -> None:
     run = world.run(start, start + 60, gpu=f"GPU-{gpu}" if gpu else None)
-    body = (SCRAPES.parent / "golden" / f"{golden}.txt").read_bytes()
-    world.write(world.scraped([(start + second, body) for second in range(60)], golden))
+    exposition = (SCRAPES.parent / "golden" / f"{golden}.txt").read_bytes()
+    world.write(world.scraped([(start + second, exposition) for second in range(60)], golden))
     for quantity, (scope, value) in expected.items():
         assert charted(world, run, quantity) == {(scope, rounded(value))}, quantity
 
 
 def test_energy_of_two_sockets_is_their_power(world: World, start: float) -> None:
     run = world.run(start, start + 60)
-    bodies = []
+    scrapes = []
     for second in range(60):
         lines = [
             f'node_rapl_{kind}_joules_total{{index="{index}",path="/sys/class/powercap/intel-rapl:{index}"}} {1e4 + watts * second}'
@@ -299,8 +299,8 @@ def test_energy_of_two_sockets_is_their_power(world: World, start: float) -> Non
             for index in (0, 1)
         ]
         types = [f"# TYPE node_rapl_{kind}_joules_total counter" for kind in ("package", "dram", "core")]
-        bodies.append((start + second, "\n".join([*types, *lines, ""]).encode()))
-    world.write(world.scraped(bodies, "rapl"))
+        scrapes.append((start + second, "\n".join([*types, *lines, ""]).encode()))
+    world.write(world.scraped(scrapes, "rapl"))
     assert charted(world, run, "cpu_power") == {("host", 300.0)}
     assert charted(world, run, "dram_power") == {("host", 40.0)}
     assert charted(world, run, "cpu_core_power") == {("host", 200.0)}

@@ -168,8 +168,8 @@ def test_values_are_those_of_the_scope_that_a_chart_shows(world: World) -> None:
 
 def test_a_logged_curve_has_as_many_points_as_can_be_seen(world: World) -> None:
     run = world.run(START, START + 1000)
-    figures = [SoftwareMetric("loss", n, START + n / 10, 1.0 if n != 777 else 50.0) for n in range(5000)]
-    store_software_metrics(world.connection, run, [*figures, SoftwareMetric("lr", 1, START + 1, float("nan"))])
+    metrics = [SoftwareMetric("loss", n, START + n / 10, 1.0 if n != 777 else 50.0) for n in range(5000)]
+    store_software_metrics(world.connection, run, [*metrics, SoftwareMetric("lr", 1, START + 1, float("nan"))])
     assert rows(world, "select * from software_keys(%s)", [run]) == ["loss", "lr"]
     by_time = rows(world, "select x, value, low, high from software_chart(%s, '{loss}', p_points => 100)", [run])
     assert 100 <= len(by_time) <= 101

@@ -28,8 +28,10 @@ def line(metric: str, gpu: str, value: float, further: str = "") -> str:
     )
 
 
-def scrape(world: World, start: float, body: Callable[[int], str], listener: str = "dcgm") -> None:
-    world.write(world.scraped([(start + second, body(second).encode()) for second in range(SECONDS)], listener))
+def scrape(world: World, start: float, exposition_at: Callable[[int], str], exporter: str = "dcgm") -> None:
+    world.write(
+        world.scraped([(start + second, exposition_at(second).encode()) for second in range(SECONDS)], exporter)
+    )
 
 
 def exposition() -> str:
@@ -143,15 +145,15 @@ NETWORKS = {
 }  # fmt: skip
 
 
-def counters(figures: dict[str, int], second: int, *names: str) -> str:
+def counters(values: dict[str, int], second: int, *names: str) -> str:
     """Return counters that rise by so much a second."""
     return "".join(
-        f'# TYPE {name} counter\n' + "".join(f'{name}{{device="{device}"}} {value * second}\n' for device, value in figures.items())
+        f'# TYPE {name} counter\n' + "".join(f'{name}{{device="{device}"}} {value * second}\n' for device, value in values.items())
         for name in names
     )  # fmt: skip
 
 
-def host_body(second: int) -> str:
+def host_exposition(second: int) -> str:
     disks = counters(DISKS, second, "node_disk_read_bytes_total", "node_disk_written_bytes_total")
     return disks + counters(NETWORKS, second, "node_network_receive_bytes_total", "node_network_transmit_bytes_total")
 
@@ -165,7 +167,7 @@ def host_means(world: World, run: str) -> dict[str, float]:
 
 def test_disks_and_networks_count_once_whatever_stands_on_them(world: World, start: float) -> None:
     run = world.run(start, start + SECONDS)
-    scrape(world, start, host_body, "node")
+    scrape(world, start, host_exposition, "node")
     assert host_means(world, run) == {
         "disk_read": 200, "disk_write": 200, "network_receive": 200, "network_transmit": 200,
         "loopback_receive": 1000, "loopback_transmit": 1000,

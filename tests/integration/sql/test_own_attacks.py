@@ -23,7 +23,7 @@ from tests.support.world import World
 pytestmark = pytest.mark.flavours
 
 # In every text of the other person's runs, and a figure that only they have.
-SECRET, FIGURE = "zebra", 1234.5
+SECRET, VALUE = "zebra", 1234.5
 # What a server says of what is not for everybody: a view that cannot be written, a chunk that cannot be read by itself.
 CLOSED = (
     psycopg.errors.InsufficientPrivilege,
@@ -52,7 +52,7 @@ class Shared:
                 {"mine": self.mine, "theirs": self.theirs, "ann": ann, "secret": SECRET},
             )
             owner.execute("update experiments set name = %(s)s, source = %(s)s where experiment_id = 66", {"s": SECRET})
-            for run, word, value in ((self.mine, "own", 1.0), (self.theirs, SECRET, FIGURE)):
+            for run, word, value in ((self.mine, "own", 1.0), (self.theirs, SECRET, VALUE)):
                 owner.execute(
                     """
                     insert into software_metrics values (%(r)s, %(w)s, 1, now(), 1, %(v)s);
@@ -64,13 +64,13 @@ class Shared:
                     """.replace("%(r)s", f"'{run}'").replace("%(w)s", f"'{word}'").replace("%(v)s", str(value)).encode()
                 )  # fmt: skip
             times = [start + at for at in range(300)]
-            alone = [value for at in range(300) for value in [1.0 if at < 100 else FIGURE]]
+            alone = [value for at in range(300) for value in [1.0 if at < 100 else VALUE]]
             world.write(
                 world.gauge(
                     "bench_gpu_power_watts", times, alone, {"UUID": GPU, "gpu": "0", "hpc_job": SECRET}, "nvml"
                 ),
                 world.gauge("something_else", times, alone, {"what": SECRET}),
-                world.gauge("bench_process_threads", times, [FIGURE] * 300, {"run_id": self.theirs, "what": SECRET}),
+                world.gauge("bench_process_threads", times, [VALUE] * 300, {"run_id": self.theirs, "what": SECRET}),
                 world.gauge("bench_process_threads", times[:100], [2.0] * 100, {"run_id": self.mine}),
             )
             owner.execute("select summarise(run_id) from runs")
@@ -127,7 +127,7 @@ def test_no_relation_of_any_schema_gives_anything_away(shared: Shared) -> None:
                 continue
             read.add((schema, name))
             for (row,) in rows:
-                for word in (SECRET, str(FIGURE), shared.theirs):
+                for word in (SECRET, str(VALUE), shared.theirs):
                     assert word not in row, f"{schema}.{name}: {row}"
         open_ = {name for schema, name in read if schema in OURS}
         assert open_ == {"metrics", "retention", "migrations", "functions_digest"}
@@ -162,7 +162,7 @@ def test_no_function_answers_for_others(shared: Shared) -> None:
                 {"run": shared.theirs, "mine": shared.mine, "workloads": list(range(1, 20))},
             ).fetchall()
             result = " ".join(str(row) for row in rows)
-            for word in (SECRET, str(FIGURE), shared.theirs):
+            for word in (SECRET, str(VALUE), shared.theirs):
                 assert word not in result, call
         refused(ann, "select end_run(%s, 'failed', now(), 1, null)", shared.mine)
         refused(ann, "insert into runs select * from runs")
@@ -203,21 +203,21 @@ def test_a_function_in_a_condition_sees_own_rows_alone(shared: Shared, relation:
         if value:
             ann.execute(f"select count(*) from {relation} x where pg_temp.leak({value})".encode())
             # An error is one bit of somebody else's row.
-            ann.execute(f"select count(*) from {relation} where 1 / (({value})::numeric - {FIGURE}) > 9".encode())
+            ann.execute(f"select count(*) from {relation} where 1 / (({value})::numeric - {VALUE}) > 9".encode())
     assert seen
-    assert not [line for line in seen if SECRET in line or str(FIGURE) in line or shared.theirs in line]
+    assert not [line for line in seen if SECRET in line or str(VALUE) in line or shared.theirs in line]
 
 
 GUESSES = {
     "runs": ("name = 'zebra-net'", "name = 'tiger-net'"),
     "experiments": ("name = 'zebra'", "name = 'tiger'"),
-    "software_metrics": (f"key = 'zebra' and value > {FIGURE - 1}", f"key = 'tiger' and value > {FIGURE + 1}"),
+    "software_metrics": (f"key = 'zebra' and value > {VALUE - 1}", f"key = 'tiger' and value > {VALUE + 1}"),
     "spans": ("name = 'zebra'", "name = 'tiger'"),
     "highlights": ("text = 'zebra'", "text = 'tiger'"),
-    "samples": (f"value > {FIGURE - 1}", f"value > {FIGURE + 1}"),
-    "samples_10s": (f"max > {FIGURE - 1}", f"max > {FIGURE + 1}"),
-    "samples_1m": (f"area > {FIGURE - 1}", f"area > {FIGURE + 100_000}"),
-    "run_summary": (f"max > {FIGURE - 1}", f"max > {FIGURE + 1}"),
+    "samples": (f"value > {VALUE - 1}", f"value > {VALUE + 1}"),
+    "samples_10s": (f"max > {VALUE - 1}", f"max > {VALUE + 1}"),
+    "samples_1m": (f"area > {VALUE - 1}", f"area > {VALUE + 100_000}"),
+    "run_summary": (f"max > {VALUE - 1}", f"max > {VALUE + 1}"),
 }
 
 

@@ -59,11 +59,11 @@ def measure(world: World, start: float, sources: Sequence[Source], name: str = "
         )
     for number, (gpu, source) in enumerate(zip(gpus, sources, strict=True)):
         metric, kind, scale = METRICS[source.kind]
-        bodies = []
+        expositions = []
         for at in source.scrapes(start):
             value = source.watts * scale * (at - start + 1000 if kind == "counter" else 1)
-            bodies.append((at, f'# TYPE {metric} {kind}\n{metric}{{UUID="{gpu}"}} {value!r}\n'.encode()))
-        world.write(world.scraped(bodies, f"{source.kind} {name}{number}", float(source.interval)))
+            expositions.append((at, f'# TYPE {metric} {kind}\n{metric}{{UUID="{gpu}"}} {value!r}\n'.encode()))
+        world.write(world.scraped(expositions, f"{source.kind} {name}{number}", float(source.interval)))
     world.connection.execute("select summarise(run_id) from runs")
     world.refresh()
     return run

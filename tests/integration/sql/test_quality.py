@@ -22,11 +22,11 @@ def quality(world: World) -> list[tuple[Any, ...]]:
     ).fetchall()
 
 
-def host(world: World, *, busy: float, idle: float, waiting: float = 0.0, listeners: tuple[float, ...] = ()) -> None:
+def host(world: World, *, busy: float, idle: float, waiting: float = 0.0, exporters: tuple[float, ...] = ()) -> None:
     """Write what the cores of the host did in these seconds, and what each of the exporters took."""
     for mode, cores in (("user", busy), ("idle", idle), ("iowait", waiting)):
         world.write(world.gauge("node_cpu_seconds_total", TIMES, [cores] * SECONDS, {"cpu": "0", "mode": mode}))
-    for name, cores in zip(("process", "nvml"), listeners, strict=False):
+    for name, cores in zip(("process", "nvml"), exporters, strict=False):
         labels = {"exporter": name}
         world.write(world.gauge("bench_exporter_cpu_seconds_total", TIMES, [cores] * SECONDS, labels, name))
 
@@ -57,19 +57,19 @@ def test_what_throttles_a_gpu_before_and_after_a_run_is_not_the_runs(world: Worl
 
 def test_overhead_is_the_share_of_the_hosts_cores_that_listeners_took(world: World) -> None:
     run = world.run(START)
-    host(world, busy=3.0, idle=4.5, waiting=0.5, listeners=(0.06, 0.02))
+    host(world, busy=3.0, idle=4.5, waiting=0.5, exporters=(0.06, 0.02))
     assert quality(world) == [(None, None)], "of a run that goes on it is not asked"
     world.end(run, START, START + SECONDS)
     world.connection.execute("select summarise(run_id) from runs")
     assert quality(world) == [(None, pytest.approx(0.01, rel=0.01))]
 
 
-@pytest.mark.parametrize("listeners", [(), (0.05,)])
+@pytest.mark.parametrize("exporters", [(), (0.05,)])
 def test_overhead_is_not_known_where_the_host_or_its_listeners_are_not(
-    world: World, listeners: tuple[float, ...]
+    world: World, exporters: tuple[float, ...]
 ) -> None:
     world.run(START, START + SECONDS)
-    if listeners:
+    if exporters:
         names = {"exporter": "nvml"}
         world.write(world.gauge("bench_exporter_cpu_seconds_total", TIMES, [0.05] * SECONDS, names, "nvml"))
     else:
@@ -80,7 +80,7 @@ def test_overhead_is_not_known_where_the_host_or_its_listeners_are_not(
 
 def test_overhead_while_some_listeners_are_read_less_often(world: World) -> None:
     world.run(START, START + SECONDS)
-    host(world, busy=1.0, idle=3.0, listeners=(0.02,))
+    host(world, busy=1.0, idle=3.0, exporters=(0.02,))
     times = TIMES[8::10]
     slow = world.gauge("bench_exporter_cpu_seconds_total", times, [0.02] * 10, {"exporter": "x"}, "x", dt=10.0)
     world.write(slow)
@@ -92,18 +92,18 @@ def test_an_exporter_that_began_later_has_not_measured_a_run(world: World) -> No
     begins = START - 60 * 86_400
     times = [begins + 1 + at for at in range(2 * SECONDS)]
     run = world.run(begins, begins + SECONDS)
-    world.write(world.gauge("node_load1", times[:SECONDS], [1.0] * SECONDS, listener="host"))
+    world.write(world.gauge("node_load1", times[:SECONDS], [1.0] * SECONDS, exporter="host"))
     world.connection.execute("select summarise(%s)", (run,))
-    world.write(world.gauge("node_load1", times[SECONDS + 5 :], [1.0] * (SECONDS - 5), listener="node_exporter"))
-    assert listeners(world) == ["host"]
+    world.write(world.gauge("node_load1", times[SECONDS + 5 :], [1.0] * (SECONDS - 5), exporter="node_exporter"))
+    assert exporters(world) == ["host"]
     world.refresh()
     aggregates.keep_raw(world.connection, 30)
     aggregates.maintain(world.connection)
     assert world.connection.execute("select count(*) from samples").fetchone() == (0,)
-    assert listeners(world) == ["host"], "the aggregates tell it too"
+    assert exporters(world) == ["host"], "the aggregates tell it too"
 
 
-def listeners(world: World) -> list[str]:
+def exporters(world: World) -> list[str]:
     [(found,)] = world.connection.execute(
         "select listeners from run_listeners(array(select run_id from runs))"
     ).fetchall()

@@ -133,8 +133,8 @@ def test_a_summary_is_exact(world: World, run_id: str, stored: bool) -> None:
     cores = np.arange(SECONDS) % 100 / 100
     cores[700] = 64.0
     rows = {
-        (quantity, scope): figures
-        for quantity, scope, *figures in world.connection.execute(
+        (quantity, scope): statistics
+        for quantity, scope, *statistics in world.connection.execute(
             "select quantity, scope, n, seconds, mean, min, max, p50, p95, total from run_summary"
             " where run_id = %s and metric is null and device is null",
             (run_id,),

@@ -205,7 +205,7 @@ def test_many_curves_are_gray_but_for_the_extremes(world: World) -> None:
     times = [START + n for n in range(1, 61)]
     world.write(
         *(
-            world.gauge("bench_process_cpu_seconds_total", times, [float(n)] * 60, {"run_id": run}, listener="process")
+            world.gauge("bench_process_cpu_seconds_total", times, [float(n)] * 60, {"run_id": run}, exporter="process")
             for n, run in enumerate(runs, 1)
         )
     )

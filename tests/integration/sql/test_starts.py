@@ -58,8 +58,8 @@ def test_a_run_begins_and_ends_while_samples_of_its_time_are_written(
     if kind == "gauge":
         record = world.gauge(metric, [start + at for at in range(120)], [1.0] * 120)
     else:
-        bodies = [(start + at, f"# TYPE {metric} counter\n{metric} {at}\n".encode()) for at in range(120)]
-        record = world.scraped(bodies, "host")
+        scrapes = [(start + at, f"# TYPE {metric} counter\n{metric} {at}\n".encode()) for at in range(120)]
+        record = world.scraped(scrapes, "host")
     monkeypatch.setattr(samples, "copy_samples", begin_meanwhile)
     world.write(record)
     monkeypatch.undo()
@@ -168,8 +168,8 @@ def test_an_end_that_was_seen_is_never_replaced_by_one_that_was_not(world: World
 
 def test_runs_that_end_while_others_are_given_up_wait_for_nobody_who_waits(world: World, beside: World) -> None:
     now = time.time()
-    for turn in range(10):
-        ids = [world.run(now - 120, workload=turn + 1, position=position) for position in range(1, 5)]
+    for iteration in range(10):
+        ids = [world.run(now - 120, workload=iteration + 1, position=position) for position in range(1, 5)]
         silent(world, *ids)
         with ThreadPoolExecutor(2) as pool:
             lost = pool.submit(runs.end_lost_runs, beside.connection, LEASE)

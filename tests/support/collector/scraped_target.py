@@ -26,10 +26,12 @@ class Scraped:
         self.scraped = ScrapedTarget(target, 7, Definitions(), self.metrics, began)
         self.clock = itertools.count(1000)
 
-    def take(self, body: str, at: float | None = None, lead: float | None = None) -> dict[str, tuple[float, float]]:
+    def take(
+        self, exposition: str, at: float | None = None, lead: float | None = None
+    ) -> dict[str, tuple[float, float]]:
         """Return time and value by the name of the series in the database."""
         at = next(self.clock) if at is None else at
-        scrape = self.scraped.parse(body.encode())
+        scrape = self.scraped.parse(exposition.encode())
         record = self.scraped.take(scrape, at, at, at, lead)
         if record is None:
             return {}

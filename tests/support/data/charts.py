@@ -200,8 +200,8 @@ def random_world(world: World, seed: int) -> tuple[list[str], float]:
             for metric in ("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_POWER_USAGE")
         ],
     }
-    for listener, series in names.items():
-        values, bodies = dict.fromkeys(series, 0.0), []
+    for exporter, series in names.items():
+        values, scrapes = dict.fromkeys(series, 0.0), []
         silent_until = 0.0
         for second in range(SECONDS):
             if dice.random() < 0.005:
@@ -215,6 +215,6 @@ def random_world(world: World, seed: int) -> tuple[list[str], float]:
                 else:
                     values[name] = math.nan if dice.random() < 0.01 else dice.random() * 100
                 lines.append(f"{name} {values[name]!r}".replace("nan", "NaN"))
-            bodies.append((start + second + 0.25, "\n".join([*lines, ""]).encode()))
-        world.write(world.scraped(bodies, listener))
+            scrapes.append((start + second + 0.25, "\n".join([*lines, ""]).encode()))
+        world.write(world.scraped(scrapes, exporter))
     return runs, start

@@ -46,7 +46,7 @@ class Laboratory:
             self._processes(show, times[mine], activity)
         self._host(host, times, cores, memory)
         for gpu in sorted({show.gpu for show in here if show.gpu is not None}):
-            self._board(host, [show for show in here if show.gpu == gpu], times)
+            self._whole_gpu(host, [show for show in here if show.gpu == gpu], times)
 
     def look_back(self, hosts: set[str]) -> None:
         """Write an hour of each of the days before, with idle hosts."""
@@ -143,9 +143,9 @@ class Laboratory:
             "node_network_transmit_bytes_total": 1e5 + 2e5 * cores,
         })  # fmt: skip
 
-    def _board(self, host: str, here: list[Show], times: Curve) -> None:
+    def _whole_gpu(self, host: str, here: list[Show], times: Curve) -> None:
         """Add values of a GPU, or of each of its instances and their board."""
-        key, board = f"nvml of {host}", _labels(here[0], whole=True)
+        key, whole_gpu = f"nvml of {host}", _labels(here[0], whole=True)
         whole = np.zeros_like(times)
         for instance in sorted({show.instance for show in here}, key=lambda one: one or 0):
             busy, used = np.zeros_like(times), np.full_like(times, 0.6 * GIB)
@@ -166,15 +166,15 @@ class Laboratory:
                 "bench_gpu_memory_total_bytes": np.full_like(times, (80 if instance is None else 40) * GIB),
             })  # fmt: skip
         watts = IDLE_WATTS + (BUSY_WATTS - IDLE_WATTS) * np.clip(whole, 0, 1)
-        self._see(key, times, board, {
+        self._see(key, times, whole_gpu, {
             "bench_gpu_power_watts": watts,
             "bench_gpu_power_limit_watts": np.full_like(times, 700.0),
             "bench_gpu_idle_energy_joules_total": np.full_like(times, IDLE_WATTS),
             "bench_gpu_other_energy_joules_total": np.zeros_like(times),
             "bench_gpu_temperature_celsius": np.round(30 + watts / 16),
         })  # fmt: skip
-        self._see(key, times, {**board, "clock": "sm"}, {"bench_gpu_clock_hertz": np.full_like(times, 1.98e9)})
-        info = {**board, "name": "NVIDIA H100 80GB HBM3", "driver": "575.57.08"}
+        self._see(key, times, {**whole_gpu, "clock": "sm"}, {"bench_gpu_clock_hertz": np.full_like(times, 1.98e9)})
+        info = {**whole_gpu, "name": "NVIDIA H100 80GB HBM3", "driver": "575.57.08"}
         self._see(key, times, info, {"bench_gpu_info": np.ones_like(times)})
 
     def _collector(self) -> None:

@@ -36,11 +36,11 @@ def gpu(
     world.write(world.gauge(f"bench_gpu_{metric}", times, list(values), labels, "nvml"))
 
 
-def spans(world: World, run: str, kind: str, edges: Sequence[tuple[float, float | None]], pid: int = 1) -> None:
+def spans(world: World, run: str, kind: str, intervals: Sequence[tuple[float, float | None]], pid: int = 1) -> None:
     """Write spans of one kind for a run, numbered from 0."""
     rows = [
         (run, f"{kind} {pid} {at}", f"{kind} {at}", kind, at, began, ended, pid)
-        for at, (began, ended) in enumerate(edges)
+        for at, (began, ended) in enumerate(intervals)
     ]
     with world.connection.cursor() as cursor:
         cursor.executemany(
@@ -55,14 +55,14 @@ def rows(world: World, statement: str, *parameters: object) -> list[Any]:
 
 
 def write_metrics(
-    world: World, start: float, labels: dict[str, str], listener: str = "process", **metrics: Sequence[float] | float
+    world: World, start: float, labels: dict[str, str], exporter: str = "process", **metrics: Sequence[float] | float
 ) -> None:
     """Write values of metrics for each second from `start` on; a single number is constant."""
     length = max(len(values) for values in metrics.values() if not isinstance(values, float | int))
     times = [start + 0.5 + at for at in range(length)]
     for metric, values in metrics.items():
         every = [float(values)] * length if isinstance(values, float | int) else list(values)
-        world.write(world.gauge(metric, times, every, labels, listener))
+        world.write(world.gauge(metric, times, every, labels, exporter))
 
 
 def cpu(world: World, run: str, start: float, used: Sequence[float], available: float | None = 4) -> None:

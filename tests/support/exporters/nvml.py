@@ -143,10 +143,10 @@ class Page:
 class Values:
     """Values of an exposition, by name without ``bench_gpu_`` and some labels."""
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, page: bytes) -> None:
         self.samples = [
             (sample.name.removeprefix("bench_gpu_"), sample.labels, sample.value, sample.timestamp)
-            for family in text_string_to_metric_families(body.decode())
+            for family in text_string_to_metric_families(page.decode())
             for sample in family.samples
         ]
 

@@ -240,11 +240,11 @@ def test_a_series_missing_for_less_is_not_forgotten() -> None:
 def test_labels_in_any_order_are_one_series() -> None:
     parser = Parser(forget_after=5)
     names = [f"l{n}" for n in range(7)]
-    for turn in range(100):
-        names = names[turn % 7 :] + names[: turn % 7][::-1]
+    for iteration in range(100):
+        names = names[iteration % 7 :] + names[: iteration % 7][::-1]
         labels = ",".join(f'{name}="x"' for name in names)
-        scrape = parser.parse(f"up{{{labels}}} {turn}".encode())
-        assert (scrape.refs.tolist(), scrape.values.tolist()) == ([0], [turn])
+        scrape = parser.parse(f"up{{{labels}}} {iteration}".encode())
+        assert (scrape.refs.tolist(), scrape.values.tolist()) == ([0], [iteration])
 
 
 def registry() -> CollectorRegistry:

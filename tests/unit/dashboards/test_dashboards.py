@@ -73,8 +73,8 @@ def test_panels_are_laid_out_in_the_order_of_reading() -> None:
             Row("last", []),
         ],
     )
-    places = [(p["id"], p["gridPos"]["x"], p["gridPos"]["y"]) for p in made["panels"]]
-    assert places == [(1, 0, 0), (2, 16, 0), (3, 0, 6), (4, 0, 9), (5, 0, 10), (6, 0, 15), (9, 0, 16)]
+    positions = [(p["id"], p["gridPos"]["x"], p["gridPos"]["y"]) for p in made["panels"]]
+    assert positions == [(1, 0, 0), (2, 16, 0), (3, 0, 6), (4, 0, 9), (5, 0, 10), (6, 0, 15), (9, 0, 16)]
     assert [(p["id"], p["gridPos"]["x"], p["gridPos"]["y"]) for p in made["panels"][5]["panels"]] == [
         (7, 0, 16),
         (8, 12, 16),

@@ -79,7 +79,7 @@ def test_on_a_narrow_screen_words_give_way(width: int) -> None:
     lines = drawn(live_table(Watched((busy(simulated=True),), over=False), width, 30), width)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
-    assert all(figure in text for figure in ("20/1/1 *", "3.25 cores", "1.0 GiB", "50%†", "250 W†"))
+    assert all(value in text for value in ("20/1/1 *", "3.25 cores", "1.0 GiB", "50%†", "250 W†"))
 
 
 def test_on_a_low_screen_those_that_go_on_stay() -> None:

@@ -14,8 +14,8 @@ from hypergauge.exporters.serving.registry import Registry
 from tests.support.cluster.compose import ROOT
 
 UNITS = ROOT / "deploy" / "systemd"
-LISTENERS = {path.name.removesuffix(".service.d").partition("@")[2]: path for path in UNITS.glob("bench-exporter@*.d")}
-SERVICES = [*(f"bench-exporter@{name}" for name in LISTENERS), "bench-collector", "bench-mlflow", "bench-tunnel"]
+EXPORTERS = {path.name.removesuffix(".service.d").partition("@")[2]: path for path in UNITS.glob("bench-exporter@*.d")}
+SERVICES = [*(f"bench-exporter@{name}" for name in EXPORTERS), "bench-collector", "bench-mlflow", "bench-tunnel"]
 # Exposure on systemd's scale from 0 to 10, times ten: a unit that only needs the network is below 2.
 MOST_EXPOSED = {"bench-exporter@nvml": 25}
 TLS = ROOT / "deploy" / "tls"
@@ -69,7 +69,7 @@ def test_each_exporter_has_a_port_in_the_targets_file() -> None:
     every = re.sub(r"^# (?=-|  )", "", text, flags=re.MULTILINE)
     assert "#   static" not in every
     ports = {}
-    for name, folder in LISTENERS.items():
+    for name, folder in EXPORTERS.items():
         assert name in Registry.load()
         [ports[name]] = re.findall(r"^Environment=PORT=(\d+)$", (folder / "50-bench.conf").read_text(), re.MULTILINE)
     assert len(set(ports.values())) == len(ports)

@@ -275,8 +275,8 @@ def test_energy_of_processes_after_the_runs_end_is_other() -> None:
 
 
 def test_a_lost_gpu_continues_after_its_return() -> None:
-    gone = Sample(10, "1", (), {"GPU-0": "it fell off the bus"})
-    assert parts(split(FREE, at(5, on(1, 1.0), power=300, energy=2000), gone, at(20, power=60, energy=3000))) == {
+    lost = Sample(10, "1", (), {"GPU-0": "it fell off the bus"})
+    assert parts(split(FREE, at(5, on(1, 1.0), power=300, energy=2000), lost, at(20, power=60, energy=3000))) == {
         "idle": 1000, "a sm_time": 1000,
     }  # fmt: skip
 

@@ -71,7 +71,7 @@ def test_all_metrics_of_an_agx_xavier() -> None:
 
 
 @pytest.mark.parametrize(
-    ("board", "name", "value"),
+    ("device", "name", "value"),
     [
         ("xavier_nx", "gpu_utilization_ratio 0", 0.62),
         ("xavier_nx", "jetson_memory_controller_utilization_ratio", 0.1),
@@ -90,8 +90,8 @@ def test_all_metrics_of_an_agx_xavier() -> None:
         ("tx2", "jetson_rail_power_watts VDD_SYS_GPU", 0.152),
     ],
 )
-def test_formats_of_boards_and_releases(board: str, name: str, value: float | None) -> None:
-    assert samples(LINES[board]).get(name) == value
+def test_formats_of_boards_and_releases(device: str, name: str, value: float | None) -> None:
+    assert samples(LINES[device]).get(name) == value
 
 
 @pytest.mark.parametrize(

@@ -213,9 +213,9 @@ def test_the_last_interval_belongs_to_the_run(page: Page, process: Start, tmp_pa
         assert {name for name, labels, _, _ in final.samples if labels.get("run_id") == run_id} == {
             "attributed_energy_joules_total", "run_end_time_seconds", "run_start_time_seconds",
         }  # fmt: skip
-    gone = page.read(T0 + 62, moved(H100, joules=6000))
-    assert gone.timestamps(run_id=run_id) == set()
-    assert gone("other_energy_joules_total") == 0
+    ended = page.read(T0 + 62, moved(H100, joules=6000))
+    assert ended.timestamps(run_id=run_id) == set()
+    assert ended("other_energy_joules_total") == 0
 
 
 def test_the_collector_dates_all_energy_into_the_run(page: Page, process: Start, tmp_path: Path) -> None:
@@ -271,18 +271,18 @@ def test_a_run_that_ended_during_a_read_stays_live_until_the_next(page: Page, pr
 
 def test_energy_of_another_homes_runs_is_other(process: Start, tmp_path: Path) -> None:
     page = Page(tmp_path, own_runs=True)
-    own, foreign = new_run(tmp_path), uuid.uuid4().hex
-    processes = GpuProcess(process(own), GIB, 0.25), GpuProcess(process(foreign), GIB, 0.75)
+    own, other_home = new_run(tmp_path), uuid.uuid4().hex
+    processes = GpuProcess(process(own), GIB, 0.25), GpuProcess(process(other_home), GIB, 0.75)
     page.exposition(T0, H100)
     found = page.read(T0 + 1, moved(H100, *processes, joules=470))
     assert found("attributed_energy_joules_total", run_id=own) == pytest.approx(100)
     assert found("other_energy_joules_total") == pytest.approx(300)
-    assert found.timestamps(run_id=foreign) == set()
+    assert found.timestamps(run_id=other_home) == set()
     everybody = Page(tmp_path)
     everybody.exposition(T0, H100)
     found = everybody.read(T0 + 1, moved(H100, *processes, joules=470))
-    assert found("attributed_energy_joules_total", run_id=foreign) == pytest.approx(300)
-    assert found("run_start_time_seconds", run_id=foreign) is None, "its home has it"
+    assert found("attributed_energy_joules_total", run_id=other_home) == pytest.approx(300)
+    assert found("run_start_time_seconds", run_id=other_home) is None, "its home has it"
 
 
 def test_the_mps_server_has_no_energy(page: Page, process: Start, tmp_path: Path) -> None:

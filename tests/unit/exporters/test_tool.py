@@ -197,11 +197,11 @@ def test_it_ends_with_a_killed_exporter(tmp_path: Path) -> None:
         "import sys; from hypergauge.exporters.serving.tool import Tool\n"
         "print(Tool('sh', '-c', 'trap \"\" PIPE; echo $$; sleep 60').line(), flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as listener:
-        assert listener.stdout is not None
-        pid = int(listener.stdout.readline())
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as exporter:
+        assert exporter.stdout is not None
+        pid = int(exporter.stdout.readline())
         assert not has_ended(pid)
-        listener.kill()
+        exporter.kill()
     until(lambda: has_ended(pid))
 
 

@@ -219,14 +219,14 @@ def test_a_repartition_during_a_read(function: str, call: int, mig: bool, root: 
     assert not nvml.event_sets
 
 
-GONE = [
+REMOVED = [
     pynvml.NVMLError_Uninitialized,
     pynvml.NVMLError_DriverNotLoaded,
     pynvml.NVMLError_LibRmVersionMismatch,
 ]
 
 
-@pytest.mark.parametrize("error", GONE)
+@pytest.mark.parametrize("error", REMOVED)
 def test_a_driver_restart_raises_until_it_is_back(error: type[pynvml.NVMLError]) -> None:
     nvml = NvmlDouble("h100", "t4")
     reader = GpuReader(nvml, nvml.clock)

@@ -32,7 +32,7 @@ def run(workload: int, position: int, command: str, start: float, duration: floa
     return dataclasses.replace(made, **fields)
 
 
-def judged(runs: Sequence[RunInfo], measured: Measured | None = None, metric: str = "duration") -> Interference:
+def evaluated(runs: Sequence[RunInfo], measured: Measured | None = None, metric: str = "duration") -> Interference:
     concurrent, out = concurrent_runs(runs, {})
     return Interference(metric, sets_of(concurrent, measured or Measured(), paced=metric != "duration"), out)
 
@@ -73,11 +73,11 @@ ALONE = [run(1, 1, "a", 0, 10), run(2, 1, "b", 20, 10)]
     ids=["it paid", "it did not", "even", "never alone", "failed", "alone on another device"],
 )
 def test_the_verdict_follows_the_measurement(together: list[RunInfo], lines: list[str]) -> None:
-    assert list(verdict(judged([*ALONE, *together]))) == lines
+    assert list(verdict(evaluated([*ALONE, *together]))) == lines
 
 
 def test_three_are_a_set_of_their_own() -> None:
-    found = judged(
+    found = evaluated(
         [*ALONE, run(5, 1, "c", 500, 20), *(run(3, at, name, 40, 30) for at, name in enumerate("abc", 1)),
          run(4, 1, "b", 80, 15), run(4, 2, "a", 80, 15)]
     )  # fmt: skip
@@ -93,7 +93,7 @@ def test_three_are_a_set_of_their_own() -> None:
 
 
 def test_a_repetition_in_which_one_failed_is_left_out_and_named() -> None:
-    found = judged([
+    found = evaluated([
         *ALONE, run(1, 1, "a", 500, 2, attempt=2, status="timeout"),
         run(3, 1, "a", 40, 12), run(3, 2, "b", 40, 12),
         run(3, 1, "a", 80, 30, attempt=2, full_label="1/3/1@2"),
@@ -116,7 +116,7 @@ def test_runs_that_go_on_and_those_on_whose_gpu_somebody_else_was_are_left_out()
 
 
 def test_what_was_retried_beside_one_that_went_on_is_no_repetition() -> None:
-    found = judged(
+    found = evaluated(
         [
             *ALONE,
             run(3, 1, "a", 40, 30),
@@ -130,12 +130,12 @@ def test_what_was_retried_beside_one_that_went_on_is_no_repetition() -> None:
 
 def test_profiled_and_simulated_runs_are_compared_with_their_like_alone() -> None:
     pair = [run(3, 1, "a", 40, 12, profilers="nsys"), run(3, 2, "b", 40, 12)]
-    [one] = judged([*ALONE, *pair]).sets
+    [one] = evaluated([*ALONE, *pair]).sets
     assert [(member.name, member.profiled, member.slowdown is None) for member in one.members] == [
         ("b", False, False), ("a (1/3/1)", True, True),
     ]  # fmt: skip
     profiled = run(4, 1, "a", 90, 11, profilers="nsys")
-    [one] = judged([*ALONE, *pair, profiled]).sets
+    [one] = evaluated([*ALONE, *pair, profiled]).sets
     assert one.members[1].slowdown is not None
     assert one.members[1].slowdown.alone.runs == ("1/4/1",)
 
@@ -143,7 +143,7 @@ def test_profiled_and_simulated_runs_are_compared_with_their_like_alone() -> Non
 def test_on_an_instance_alone_is_the_whole_gpu_and_the_instance_as_well() -> None:
     half = run(4, 1, "a", 90, 16, collocation="3g.20gb")
     pair = [run(3, 1, "a", 40, 18, collocation="3g.20gb"), run(3, 2, "b", 40, 18, collocation="4g.20gb")]
-    [one] = judged([*ALONE, half, *pair]).sets
+    [one] = evaluated([*ALONE, half, *pair]).sets
     assert one.sharing == "3g.20gb+4g.20gb"
     a, b = one.members
     assert a.slowdown is not None
@@ -151,7 +151,7 @@ def test_on_an_instance_alone_is_the_whole_gpu_and_the_instance_as_well() -> Non
     assert (a.slowdown.alone.collocation, a.slowdown.ratio.value) == ("-", 1.8)
     assert (a.on_instance.alone.collocation, a.on_instance.ratio.value) == ("3g.20gb", 18 / 16)
     assert b.on_instance is None
-    found = judged([half, ALONE[1], *pair])
+    found = evaluated([half, ALONE[1], *pair])
     assert [one.values for one in facts(found) if one.code == "alone_on_part"] == [
         {"configuration": "a", "set": "a 3g.20gb + b 4g.20gb", "workloads": ("1/3",), "collocation": "3g.20gb"}
     ]
@@ -164,7 +164,7 @@ def test_what_shares_no_device_shares_the_host() -> None:
         ("MPS:40+naive", {"collocation": "MPS:40"}, {}),
     ]  # fmt: skip
     for sharing, one, other in ways:
-        [found] = judged([run(3, 1, "a", 40, 12, **one), run(3, 2, "b", 40, 12, **other)]).sets
+        [found] = evaluated([run(3, 1, "a", 40, 12, **one), run(3, 2, "b", 40, 12, **other)]).sets
         assert found.sharing == sharing
 
 
@@ -179,7 +179,7 @@ STEPS = {
 
 
 def test_where_steps_are_known_the_slowdown_is_over_the_time_together() -> None:
-    found = judged(UNEVEN, Measured(progress=STEPS))
+    found = evaluated(UNEVEN, Measured(progress=STEPS))
     a, b = found.sets[0].members
     assert a.slowdown is not None
     assert b.slowdown is not None
@@ -191,17 +191,17 @@ def test_where_steps_are_known_the_slowdown_is_over_the_time_together() -> None:
 def test_steps_are_asked_of_those_alone_on_an_instance_as_well() -> None:
     runs = [dataclasses.replace(one, collocation="3g.20gb" if one in UNEVEN[2:] else "-") for one in UNEVEN]
     on_instance = run(4, 1, "a", 90, 12, collocation="3g.20gb")
-    a, _ = judged([*runs, on_instance], Measured(progress=STEPS)).sets[0].members
+    a, _ = evaluated([*runs, on_instance], Measured(progress=STEPS)).sets[0].members
     assert (a.over, a.diluted, a.on_instance is not None) == ("whole", True, True)
     known = {**STEPS, on_instance.run_id: Progress([0, 12], [0, 10], 12)}
-    a, _ = judged([*runs, on_instance], Measured(progress=known)).sets[0].members
+    a, _ = evaluated([*runs, on_instance], Measured(progress=known)).sets[0].members
     assert a.on_instance is not None
     assert a.over == "together"
     assert a.on_instance.ratio.value == pytest.approx(8 / 4.8)
 
 
 def test_where_they_are_not_it_is_said_to_be_diluted() -> None:
-    found = judged(UNEVEN)
+    found = evaluated(UNEVEN)
     a = found.sets[0].members[0]
     assert a.slowdown is not None
     assert (a.over, a.diluted, a.slowdown.ratio.value) == ("whole", True, 1.4)
@@ -210,7 +210,7 @@ def test_where_they_are_not_it_is_said_to_be_diluted() -> None:
 
 
 def test_the_time_of_a_step_is_that_while_all_were_there() -> None:
-    found = judged(UNEVEN, Measured(progress=STEPS), "step_time")
+    found = evaluated(UNEVEN, Measured(progress=STEPS), "step_time")
     a, b = found.sets[0].members
     assert a.slowdown is not None
     assert (a.slowdown.seconds, a.slowdown.alone_seconds) == (2, 1)
@@ -224,20 +224,20 @@ def test_the_time_of_a_step_is_that_while_all_were_there() -> None:
 def test_energy_is_that_of_the_boards_once_and_of_work_what_all_count() -> None:
     energy = {one.run_id: watts * (one.duration or 0) for one, watts in zip(UNEVEN, (200, 300, 350, 400), strict=True)}
     counts = {one.run_id: {"epochs": 4} for one in UNEVEN}
-    [one] = judged(UNEVEN, Measured(energy=energy, counts=counts)).sets
+    [one] = evaluated(UNEVEN, Measured(energy=energy, counts=counts)).sets
     assert one.energy is not None
     assert (one.energy.together, one.energy.one_by_one) == (350 * 14, 200 * 10 + 300 * 10)
     assert one.work == {"runs": 2, "epochs": 8}
     assert one.rates("epochs") == (8 / 14, 8 / 20)
-    [one] = judged(UNEVEN, Measured(energy=dict(list(energy.items())[1:]))).sets
+    [one] = evaluated(UNEVEN, Measured(energy=dict(list(energy.items())[1:]))).sets
     assert one.energy is None
-    assert judged(ALONE).sets == ()
+    assert evaluated(ALONE).sets == ()
 
 
 def test_of_the_same_twice_the_solo_runs_count_twice_and_are_not_independent() -> None:
     solos = [run(1, 1, "a", 100 * at, took, attempt=at) for at, took in enumerate((10, 11, 12), 1)]
     pairs = [run(3, at, "a", 1000, 20) for at in (1, 2)] + [run(3, at, "a", 1100, 22, attempt=2) for at in (1, 2)]
-    [one] = judged([*solos, *pairs]).sets
+    [one] = evaluated([*solos, *pairs]).sets
     assert one.makespan is not None
     assert (one.repetitions, one.members[0].count, one.makespan.one_by_one) == (2, 2, 22)
     assert one.members[0].slowdown is not None
@@ -246,4 +246,4 @@ def test_of_the_same_twice_the_solo_runs_count_twice_and_are_not_independent() -
     assert whole.low is not None
     assert whole.value / whole.low == pytest.approx(own.value / own.low)
     assert one.verdict == "unsure"
-    assert advice(judged([*solos, *pairs])) == "Undecided: a + a (-5%)."
+    assert advice(evaluated([*solos, *pairs])) == "Undecided: a + a (-5%)."

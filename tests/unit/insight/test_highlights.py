@@ -144,7 +144,7 @@ def test_points_that_are_of_two_phases_are_no_phase(seed: int) -> None:
 
 def seconds(words: str) -> float:
     units = {"s": 1, "min": 60, "h": 3600}
-    return sum(float(figure) * units[unit] for figure, unit in re.findall(r"([\d.]+) (\w+)", words))
+    return sum(float(value) * units[unit] for value, unit in re.findall(r"([\d.]+) (\w+)", words))
 
 
 def test_repetitions_within_repetitions() -> None:

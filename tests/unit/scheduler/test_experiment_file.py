@@ -228,8 +228,8 @@ def test_says_everything_at_once_in_order(write: Write) -> None:
     path = sample(write, "bad.csv")
     with pytest.raises(BadExperimentFile) as caught:
         load(path, Inventory(), EXPORTERS)
-    places = [line.removeprefix(f"{path}:").split(": ")[:2] for line in str(caught.value).splitlines()]
-    assert places == [
+    positions = [line.removeprefix(f"{path}:").split(": ")[:2] for line in str(caught.value).splitlines()]
+    assert positions == [
         ["2:3", "Workload"],
         ["2:10", "Collocation"],
         ["2:14", "Environment"],

@@ -107,13 +107,13 @@ def test_what_a_run_is_wrapped_in(
 ) -> None:
     (programs / "perf").write_text("")
     (programs / "perf").chmod(0o755)
-    places = {"bin": programs, "run": folder.path, "package": Path(relay.__file__).parent}
+    folders = {"bin": programs, "run": folder.path, "package": Path(relay.__file__).parent}
     line = " ".join(wrapped(names, ["/env/bin/python", "train.py", "--epochs", "2"], folder))
-    assert line.endswith(inside.format(**places))
+    assert line.endswith(inside.format(**folders))
     if outside is None:
         assert line.startswith("/env/bin/python ")
     else:
-        assert line.startswith(outside.format(**places))
+        assert line.startswith(outside.format(**folders))
         assert f"{PYTHON} -IS {relay.__file__} {folder.path} /env/bin/python " in line
         assert line.count("relay.py") == 1
 

@@ -96,8 +96,8 @@ def test_edits_of_the_user_stay(write: Write) -> None:
     path.write_text(
         "Workload,Experiment,File,Notes,Run,Status\n0,1,new,,,\n1,1,a2,mine,r2,running\n1,1,a,,r1,running\n3,1,c,ok,,\n"
     )
-    gone = file.update({2: ("finished", "r1"), 3: ("failed", "r2"), 4: ("running", "r3"), 5: ("running", "r4")})
-    assert gone == {4}
+    missing = file.update({2: ("finished", "r1"), 3: ("failed", "r2"), 4: ("running", "r3"), 5: ("running", "r4")})
+    assert missing == {4}
     assert path.read_text() == (
         "Workload,Experiment,File,Notes,Run,Status\n"
         "0,1,new,,,\n1,1,a2,mine,r2,failed\n1,1,a,,r1,finished\n3,1,c,ok,r4,running\n"

@@ -13,7 +13,7 @@ from hypergauge.exporters.serving.registry import ExporterOptions, Registry
 from hypergauge.stack.local_stack import availability
 
 
-class Listener:
+class Exporter:
     """Exporter that holds a resource after a check."""
 
     name = "theirs"
@@ -22,17 +22,17 @@ class Listener:
     def __init__(self, options: ExporterOptions) -> None: ...
 
     def check(self) -> str | None:
-        Listener.opened += 1
+        Exporter.opened += 1
         return None
 
     def collect(self) -> Iterator[Metric]:
         yield from ()
 
     def close(self) -> None:
-        Listener.opened -= 1
+        Exporter.opened -= 1
 
 
-class Broken(Listener):
+class Broken(Exporter):
     """Exporter with a check that fails unexpectedly."""
 
     def check(self) -> str | None:
@@ -51,7 +51,7 @@ def test_listeners_are_asked_and_let_go_of_and_a_broken_one_costs_nobody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = Registry()
-    registry.register("theirs", Listener)
+    registry.register("theirs", Exporter)
     registry.register("broken", Broken)
     registry.register("unmakeable", Unmakeable)
     monkeypatch.setattr(Registry, "load", lambda: registry)
@@ -61,4 +61,4 @@ def test_listeners_are_asked_and_let_go_of_and_a_broken_one_costs_nobody_else(
         "theirs": None,
         "unmakeable": "it fails with KeyError: 'THEIR_HOME'",
     }
-    assert Listener.opened == 0
+    assert Exporter.opened == 0

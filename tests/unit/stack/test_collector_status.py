@@ -34,18 +34,18 @@ def lived() -> CollectorMetrics:
 
 
 def test_one_line_for_a_collector() -> None:
-    figures = CollectorStatus.parse(generate_latest(lived().registry).decode())
-    assert figures.line() == (
+    status = CollectorStatus.parse(generate_latest(lived().registry).decode())
+    assert status.line() == (
         "1234 samples/s of 1234 series; 3 up 1 taken; scrapes take 3.0 ms; begin 0.5 ms late; spool 2 records, 2 KiB; "
         "7 scrapes failed (cut_short 5, timeout 2); 4 lines dropped (repeated 4); 6 batches found written; "
         "last report to the database 3:20 ago"
     )
-    assert figures.failed == {"cut_short": 5, "timeout": 2}
+    assert status.failed == {"cut_short": 5, "timeout": 2}
 
 
 def test_a_collector_that_has_just_begun() -> None:
-    figures = CollectorStatus.parse(generate_latest(CollectorMetrics().registry).decode())
-    assert figures.line() == "0 samples/s of 0 series; no targets; spool 0 records, 0 B"
+    status = CollectorStatus.parse(generate_latest(CollectorMetrics().registry).decode())
+    assert status.line() == "0 samples/s of 0 series; no targets; spool 0 records, 0 B"
 
 
 def test_one_that_does_not_answer() -> None:
@@ -55,6 +55,6 @@ def test_one_that_does_not_answer() -> None:
 def test_promtool_finds_nothing_in_the_collectors_own_metrics() -> None:
     if (promtool := shutil.which("promtool")) is None:
         pytest.skip("promtool is not installed; Debian has it in the package prometheus")
-    body = generate_latest(lived().registry)
-    checked = subprocess.run([promtool, "check", "metrics"], input=body, capture_output=True, check=False)
+    exposition = generate_latest(lived().registry)
+    checked = subprocess.run([promtool, "check", "metrics"], input=exposition, capture_output=True, check=False)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")

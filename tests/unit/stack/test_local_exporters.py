@@ -30,21 +30,21 @@ def start(settings: Settings, name: str, port: int, simulate: str | None = None)
     write_atomically(settings.stack_dir / f"{name}.service", json.dumps(asdict(service)))
 
 
-def scraped(listeners: LocalExporters) -> dict[str, str]:
-    return {target.listener: target.url.split("/")[2] for target in listeners().values()}
+def scraped(exporters: LocalExporters) -> dict[str, str]:
+    return {target.listener: target.url.split("/")[2] for target in exporters().values()}
 
 
 def test_a_listener_that_is_started_later_is_scraped_too(settings: Settings) -> None:
-    listeners = LocalExporters(settings)
-    assert scraped(listeners) == {}
+    exporters = LocalExporters(settings)
+    assert scraped(exporters) == {}
     start(settings, "exporter-host", 1001)
     start(settings, "mlflow", 1002)
-    assert scraped(listeners) == {"host": "127.0.0.1:1001"}
+    assert scraped(exporters) == {"host": "127.0.0.1:1001"}
     start(settings, "exporter-nvml", 1003)
-    assert scraped(listeners) == {"host": "127.0.0.1:1001", "nvml": "127.0.0.1:1003"}
+    assert scraped(exporters) == {"host": "127.0.0.1:1001", "nvml": "127.0.0.1:1003"}
     (settings.stack_dir / "exporter-host.service").unlink()
     start(settings, "exporter-nvml", 1004)
-    assert scraped(listeners) == {"nvml": "127.0.0.1:1004"}
+    assert scraped(exporters) == {"nvml": "127.0.0.1:1004"}
 
 
 @pytest.mark.parametrize(("interval", "every"), [(0.1, 10), (1, 10), (30, 30)])
@@ -56,14 +56,14 @@ def test_a_collector_scrapes_itself_and_less_often(settings: Settings, interval:
 
 
 def test_a_folder_that_stays_as_it_is_is_not_read_again(settings: Settings) -> None:
-    listeners = LocalExporters(settings)
+    exporters = LocalExporters(settings)
     start(settings, "exporter-host", 1001)
     long_ago = time.time() - 60
     os.utime(settings.stack_dir, (long_ago, long_ago))
-    before = listeners()
-    assert listeners() is before
+    before = exporters()
+    assert exporters() is before
     os.utime(settings.stack_dir)
-    assert listeners() is not before
+    assert exporters() is not before
 
 
 @pytest.mark.parametrize(
