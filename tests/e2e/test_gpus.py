@@ -141,7 +141,7 @@ def test_runs_that_share_have_their_own_processes(place: GpuHome, runs: dict[str
     assert both > one + other * 0.9
 
 
-def test_the_parts_of_the_energy_add_up_to_the_board(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
+def test_the_parts_of_the_energy_add_up_to_the_whole_gpu(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
     joules = """
         select labels ->> 'UUID' as uuid, sum(value * dt) filter (where metric = 'bench_gpu_energy_joules_total') as board,
                sum(value * dt) filter (where metric = any(%s)) as parts,

@@ -252,7 +252,7 @@ def drained(terminal: int) -> bytearray:
     return shown
 
 
-def test_a_collector_that_dies_while_runs_go_on_is_started_again(home: Home) -> None:
+def test_a_collector_that_dies_during_runs_is_started_again(home: Home) -> None:
     sheet, gates = prepared(home, 20, "measured", after=["20,2,later,{scripts}/clocked.py,--seconds 4"])
     schedule = home.start("schedule", sheet.path)
     home.running(20)

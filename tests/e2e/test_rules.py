@@ -248,7 +248,7 @@ def test_a_rule_that_is_slow_or_fails_is_skipped_and_counted(scene: Scene) -> No
     assert scene.home.json("status")["services"]["rules"]["up"]
 
 
-def test_a_run_is_judged_as_a_whole_when_it_has_ended(over: Scene) -> None:
+def test_a_run_is_evaluated_as_a_whole_when_it_has_ended(over: Scene) -> None:
     scene = over
     assert scene.ended("idle")["status"] == "finished"
     assert scene.ended("short")["status"] in ("finished", "stopped")

@@ -90,7 +90,7 @@ def sheet(site: Site) -> Sheet:
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_slurms_word_becomes_ours(site: Site, sheet: Sheet, name: str) -> None:
+def test_slurms_state_becomes_ours(site: Site, sheet: Sheet, name: str) -> None:
     status, reason = ENDS[name]
     *_, run = site.named(300, name)
     assert (run["status"], run["reason"]) == (status, reason and reason.replace("SECOND", site.cluster.nodes[1]))
@@ -118,7 +118,7 @@ def test_collocated_runs_begin_together_and_are_measured_apart(site: Site, sheet
     assert [place["host"] for place in positions] == [socket.gethostname()]
 
 
-def test_the_runs_of_a_job_share_its_gpus_as_their_rows_say(site: Site) -> None:
+def test_the_runs_of_a_job_share_its_gpus_as_in_their_rows(site: Site) -> None:
     programs = fake_mps.installed_mps(site.folder / "programs")
     path = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     shared = replace(site, variables={**site.variables, **path})

@@ -72,7 +72,7 @@ def test_what_is_wrong_with_the_sites_own_is_found(tmp_path: Path, wrong: str, e
     assert expected in " ".join(one["detail"] for one in checked["findings"] if not one["ok"])
 
 
-def test_a_database_elsewhere_is_asked_for_its_certificate(tmp_path: Path, postgresql_dsn: str) -> None:
+def test_the_certificate_of_a_remote_database_is_checked(tmp_path: Path, postgresql_dsn: str) -> None:
     [found] = doctor(tmp_path, dsn=postgresql_dsn)["findings"]
     assert found["ok"]
     assert found["detail"].startswith("on this host")

@@ -76,7 +76,7 @@ def test_a_host_on_which_nothing_is_measured_is_named(world: World, monkeypatch:
     assert words in output[0]
 
 
-def test_what_cannot_be_asked_is_not_denied(tmp_path: Path) -> None:
+def test_unreachable_services_are_unknown(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, dsn=f"host=127.0.0.1 port={free_port()} dbname=x connect_timeout=2")
     output = " ".join(bench(settings, "status").split())
     assert "no run is running" not in output

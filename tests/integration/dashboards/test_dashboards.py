@@ -217,7 +217,7 @@ def relations(connection: Connection) -> dict[str, str]:
     return found
 
 
-def test_a_scan_without_a_bound_is_told_from_one_with() -> None:
+def test_scans_with_and_without_a_bound_are_distinguished() -> None:
     node = {"Node Type": "Index Scan", "Relation Name": "samples"}
     for condition, good in (
         ("(series_id = 1)", False),

@@ -43,7 +43,7 @@ def query(world: World, statement: str, *parameters: object) -> list[Any]:
         return world.connection.execute(statement.encode(), parameters).fetchall()
 
 
-def test_a_device_is_called_what_its_labels_say(world: World, now: float) -> None:
+def test_a_device_is_named_by_its_labels(world: World, now: float) -> None:
     world.write(
         info(world, 0, "NVIDIA H100 80GB HBM3", now, simulated="true"),
         world.gauge("DCGM_FI_DEV_GPU_TEMP", [now], [50.0], gpu(1, modelName="NVIDIA A100"), "dcgm"),
@@ -97,7 +97,7 @@ def test_busy_and_idle_devices_with_who_is_there_and_since_when(world: World, no
     ]
 
 
-def test_a_run_that_goes_on_with_what_is_its_own(world: World, now: float) -> None:
+def test_a_running_run_with_its_own_metrics(world: World, now: float) -> None:
     run = world.run(now - 60, gpu=uuid(0), name="resnet")
     world.run(now - 30, workload=2, name="host only")
     mine: Mapping[str, str] = {"run_id": run}
@@ -144,7 +144,7 @@ def test_a_host_with_its_cores_and_gpus(world: World, now: float) -> None:
     assert rows == [("node1", 1, 2, 1, pytest.approx(1.25), pytest.approx(2), 2 * GIB)]
 
 
-def test_who_had_a_device_is_told_without_gaps_and_overlaps(world: World, now: float) -> None:
+def test_the_users_of_a_device_have_no_gaps_and_overlaps(world: World, now: float) -> None:
     world.write(world.gauge("bench_gpu_power_watts", [now], [70.0], gpu(0), "nvml"))
     world.write(world.gauge("bench_gpu_memory_used_bytes", [now], [0.0], instance(1, 7, "1g.10gb"), "nvml"))
     world.run(now - 600, now - 200, gpu=uuid(0), name="a")
@@ -178,7 +178,7 @@ def counter(
     )
 
 
-def test_energy_is_told_by_whom_and_the_simulated_apart(world: World, now: float) -> None:
+def test_energy_is_grouped_by_user_and_the_simulated_apart(world: World, now: float) -> None:
     start = now // 600 * 600 - 7200
     run = world.run(start + 600, start + 1200, gpu=uuid(0), name="resnet")
     simulated_run = world.run(start + 600, start + 1200, workload=2, gpu=uuid(1), simulated=True)

@@ -104,7 +104,7 @@ def test_it_is_started_shown_and_stopped(home: Home) -> None:
     assert (home.path / "grafana" / "admin-password").read_text() == password
 
 
-def test_status_asks_one_that_is_elsewhere(home: Home) -> None:
+def test_status_queries_a_remote_one(home: Home) -> None:
     home.variables["BENCH_GRAFANA_URL"] = "http://ann:secret@127.0.0.1:9/grafana/"
     assert home.json("status")["services"]["grafana"] == {"up": False, "url": "http://127.0.0.1:9/grafana"}
 
@@ -127,7 +127,7 @@ def test_one_that_does_not_start_keeps_nothing_from_being_measured(home: Home, g
 
 
 @pytest.mark.slow
-def test_without_one_doctor_says_how_to_get_it(home: Home, grafana: Path) -> None:
+def test_without_one_doctor_shows_how_to_get_it(home: Home, grafana: Path) -> None:
     def finding() -> dict[str, Any]:
         return next(one for one in home.json("doctor") if one["what"] == "Grafana")
 

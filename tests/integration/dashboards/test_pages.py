@@ -105,7 +105,7 @@ def test_a_cross_marks_the_end_of_a_run_that_ended_early(opened: Browser, tmp_pa
     assert other_again == other
 
 
-def test_the_pointer_shows_every_figure(drawn: Browser) -> None:
+def test_the_pointer_shows_every_value(drawn: Browser) -> None:
     left, top, width, height = drawn.box(".u-over")
     drawn.mouse("mouseMoved", left + width * 40 / 99, top + height / 2)
     assert where(drawn) == "at 40 s"

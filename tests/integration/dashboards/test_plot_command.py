@@ -84,7 +84,7 @@ def test_plots_and_reports_are_written(bench: Command, tmp_path: Path) -> None:
         ("report 20/2 -o a.html", 1, "none of the selected runs has started yet"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_and_nothing_written(
+def test_errors_are_reported_and_nothing_written(
     bench: Command, tmp_path: Path, words: str, status: int, message: str
 ) -> None:
     found, _, output = bench(*words.split())

@@ -85,7 +85,7 @@ def page(found: Report, **records: dict[str, str]) -> str:
     return render(found, records, "20 digits", NOW)
 
 
-def test_a_report_tells_everything_there_is(measured: World) -> None:
+def test_a_report_shows_everything_there_is(measured: World) -> None:
     measured.connection.execute(
         "insert into jobs (job, executor, native_id, workload_id) select 'j', 'slurm', '7', workload_id from runs limit 1"
     )
@@ -126,7 +126,7 @@ def test_a_report_of_one_run_compares_nothing(measured: World) -> None:
     assert [(one.by, one.metrics) for one in found.charts] == [("run", ("loss",))]
 
 
-def test_a_report_of_what_was_not_measured_says_so(measured: World) -> None:
+def test_a_report_names_what_was_not_measured(measured: World) -> None:
     found = report(measured.connection, ["20/4"])
     assert [one.coverage for one in found.qualities.values()] == [0]
     made = page(found)

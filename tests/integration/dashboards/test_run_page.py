@@ -45,7 +45,7 @@ def span(
     )
 
 
-def test_the_card_of_a_run_says_what_it_has(world: World, start: float) -> None:
+def test_the_card_of_a_run_shows_what_it_has(world: World, start: float) -> None:
     run = world.run(start, start + 60, gpu=uuid(0), name="resnet", simulated=True)
     world.run(start, start + 60, position=2, gpu=uuid(0))
     world.write(world.gauge("bench_gpu_power_watts", [start + 1], [70.0], {"UUID": uuid(0), "gpu": "0"}, "nvml"))

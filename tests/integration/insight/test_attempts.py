@@ -36,7 +36,7 @@ def shown(found: Comparison) -> str:
 
 
 @pytest.mark.usefixtures("rows")
-def test_each_attempt_has_a_line_where_all_are_asked_for(world: World) -> None:
+def test_each_attempt_has_a_line_where_all_are_selected(world: World) -> None:
     latest = compare(world.connection, ["20"])
     assert [entry.label for entry in latest.entries] == ["20/1/1", "20/1/2"]
     found = compare(world.connection, ["20"], every_attempt=True, baseline="20/1/1@1")
@@ -53,7 +53,7 @@ def test_each_attempt_has_a_line_where_all_are_asked_for(world: World) -> None:
 
 
 @pytest.mark.usefixtures("rows")
-def test_attempts_that_are_named_are_told_apart(world: World) -> None:
+def test_named_attempts_are_distinguished(world: World) -> None:
     found = compare(world.connection, ["20/1/1@1", "20/1/1@3"])
     assert [entry.label for entry in found.entries] == ["20/1/1@1", "20/1/1@3"]
     assert not list(neighbours.facts(found, neighbours.of_comparison(world.connection, found)))

@@ -168,7 +168,7 @@ def test_many_software_metrics_become_few_points_with_their_range(world: World, 
     assert loss.high.max() == 1e6
 
 
-def test_what_differs_between_runs_is_said(world: World, start: float) -> None:
+def test_differences_between_runs_are_noted(world: World, start: float) -> None:
     alone = world.run(start, start + SECONDS, position=1, gpu="GPU-1")
     shared = [world.run(start, start + SECONDS, position=at, gpu="GPU-2", simulated=at == 3) for at in (2, 3)]
     cpu(world, alone, start, 1.0)
@@ -200,7 +200,7 @@ def test_what_differs_between_runs_is_said(world: World, start: float) -> None:
     )
 
 
-def test_more_runs_than_can_be_told_apart_are_named(world: World, start: float) -> None:
+def test_more_runs_than_can_be_distinguished_are_named(world: World, start: float) -> None:
     for position in (1, 2, 3, 4):
         losses(world, world.run(start, start + SECONDS, position=position), start, 1.0)
     found = drawn(world, "loss", max_series=2)

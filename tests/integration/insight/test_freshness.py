@@ -61,7 +61,7 @@ def test_one_that_does_not_settle_is_given_up(here: Settings, world: World, monk
     assert messages == [f"the last metrics of run {folder.run_id[:8]} have not arrived yet"]
 
 
-def test_nobody_waits_for_other_runs(here: Settings, world: World) -> None:
+def test_no_run_waits_for_others(here: Settings, world: World) -> None:
     now = time.time()
     run_of(here, world, now - 1)
     world.run(now - 10, now - 1, position=2)  # another home's

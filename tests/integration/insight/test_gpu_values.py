@@ -85,7 +85,7 @@ def test_the_preferred_source_counts_where_it_covers_the_run(
     assert trace(world, run, "gpu_sm_active") == {("instance", FIRST): expected["instance"]}
 
 
-def test_of_two_listeners_one_counts(world: World, start: float) -> None:
+def test_one_of_two_exporters_counts(world: World, start: float) -> None:
     run = world.run(start, start + SECONDS, gpu=FIRST)
     for metric, value in {
         "bench_gpu_power_watts": 300.0,
@@ -277,7 +277,7 @@ def test_without_shares_only_a_run_alone_has_its_gpus_energy(world: World, start
     ]  # fmt: skip
 
 
-def test_energies_with_and_without_what_idles_are_told_apart(world: World, start: float) -> None:
+def test_energies_with_and_without_idle_power_are_distinguished(world: World, start: float) -> None:
     world.run(start, start + SECONDS, gpu=FIRST)
     split = world.run(start, start + SECONDS, gpu=SECOND, position=2)
     for gpu in (FIRST, SECOND):
@@ -296,7 +296,7 @@ def test_energies_with_and_without_what_idles_are_told_apart(world: World, start
     assert "\n‡ " in text
 
 
-def test_simulated_power_and_energy_count_when_asked_for(world: World, start: float) -> None:
+def test_simulated_power_and_energy_count_when_requested(world: World, start: float) -> None:
     run = world.run(start, start + SECONDS, gpu=FIRST, simulated=True)
     world.run(start, start + SECONDS, position=2)
     labels = {"UUID": FIRST, "simulated": "true"}

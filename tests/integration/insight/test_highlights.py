@@ -53,7 +53,7 @@ def start() -> float:
     return float(time.time() // 3600 * 3600 - 7 * 3600)
 
 
-def test_a_run_in_the_database_is_told_and_kept(world: World, start: float) -> None:
+def test_highlights_of_a_run_are_detected_and_stored(world: World, start: float) -> None:
     run = trained(world, start, PARTS)
     ends = np.cumsum([0, *(length for _, length in PARTS)]) + start
     names = {"initialization": "load", "training": "fit", "evaluation": "test", "checkpoint": "save"}
@@ -85,12 +85,12 @@ def test_a_run_in_the_database_is_told_and_kept(world: World, start: float) -> N
     assert load(world.connection, [run]) == {}
 
 
-def test_made_up_power_is_not_told(world: World, start: float) -> None:
+def test_simulated_power_is_not_reported(world: World, start: float) -> None:
     run = trained(world, start, PARTS, simulated=True)
     assert all("power" not in one.text for one in highlight(world.connection, run))
 
 
-def test_of_a_run_that_was_not_measured_there_is_nothing_to_tell(world: World, start: float) -> None:
+def test_an_unmeasured_run_has_no_highlights(world: World, start: float) -> None:
     run = world.run(start, start + 60)
     with pytest.raises(NoData, match="20/1/1"):
         highlight(world.connection, run)
@@ -98,7 +98,7 @@ def test_of_a_run_that_was_not_measured_there_is_nothing_to_tell(world: World, s
     assert load(world.connection, [run]) == {}
 
 
-def test_six_hours_at_one_hertz_are_told_within_seconds(world: World, start: float) -> None:
+def test_six_hours_at_one_hertz_are_processed_within_seconds(world: World, start: float) -> None:
     parts = [("initialization", 120.0), *[("training", 1000.0), ("evaluation", 60.0)] * 20, ("checkpoint", 180.0)]
     run = trained(world, start, parts, ("gpu_utilization", "cpu_usage", "disk_write"))
     highlight(world.connection, run)  # what finds changes is imported by now
@@ -110,7 +110,7 @@ def test_six_hours_at_one_hertz_are_told_within_seconds(world: World, start: flo
     assert found[1].started_at.timestamp() - start == pytest.approx(120, abs=11)
 
 
-def test_the_command_tells_and_writes_json(
+def test_the_command_prints_and_writes_json(
     world: World, start: float, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = trained(world, start, PARTS)

@@ -115,7 +115,7 @@ def test_known_slowdowns_come_out_with_intervals_that_hold_them(laboratory: Labo
     assert report_of(bench, "20/1", "20/2", "20/3/1", "20/4/2@3") == found
 
 
-def test_one_repetition_has_no_interval_and_says_so(laboratory: Laboratory, bench: Command) -> None:
+def test_one_repetition_has_no_interval_and_is_marked(laboratory: Laboratory, bench: Command) -> None:
     laboratory.workload(1, ("narrow", 20))
     laboratory.workload(2, ("wide", 30))
     laboratory.workload(3, ("narrow", 60), ("wide", 60))
@@ -189,7 +189,7 @@ def test_where_steps_are_logged_the_time_together_counts(laboratory: Laboratory,
     assert "alone a step beside others a step" in " ".join(output.split())
 
 
-def test_energy_is_what_the_board_used_from_the_first_start_to_the_last_end(
+def test_energy_is_what_the_whole_gpu_used_from_the_first_start_to_the_last_end(
     laboratory: Laboratory, bench: Command
 ) -> None:
     begins = laboratory.clock
@@ -210,7 +210,7 @@ def test_energy_is_what_the_board_used_from_the_first_start_to_the_last_end(
 
 
 @pytest.mark.slow
-def test_ways_of_sharing_are_told_apart(laboratory: Laboratory, bench: Command, tmp_path: Path) -> None:
+def test_ways_of_sharing_are_distinguished(laboratory: Laboratory, bench: Command, tmp_path: Path) -> None:
     for workload, name in enumerate(ALONE, 1):
         laboratory.workload(workload, (name, ALONE[name]))
     laboratory.workload(4, ("narrow", 21), collocation="3g.20gb", gpu_instance=1)
@@ -248,7 +248,7 @@ WRONG = [
 ]
 
 
-def test_what_is_wrong_is_said_and_nothing_written(laboratory: Laboratory, bench: Command, tmp_path: Path) -> None:
+def test_errors_are_reported_and_nothing_written(laboratory: Laboratory, bench: Command, tmp_path: Path) -> None:
     for workload, name in enumerate(ALONE, 1):
         laboratory.workload(workload, (name, 2))
     laboratory.workload(4, ("narrow", 3), ("wide", 3), status="failed")

@@ -30,7 +30,7 @@ def facts(world: World, *selectors: str, by: str = "run") -> list[Fact]:
     return list(neighbours.facts(found, neighbours.of_comparison(world.connection, found)))
 
 
-def test_what_ends_early_is_a_change_for_those_that_go_on(world: World, start: float) -> None:
+def test_an_early_end_is_a_change_for_the_running_ones(world: World, start: float) -> None:
     failed = world.run(start, workload=3, position=1)
     world.run(start, start + 60, workload=3, position=2)
     world.end(failed, start, start + 12.125, "failed")
@@ -69,7 +69,7 @@ def test_a_gpu_is_shared_with_any_workload_and_a_host_only_within_one(world: Wor
     assert [one["run"] for one in changed(world, "20/1/1")["20/1/1"]] == ["21/1/1", "21/1/1"]
 
 
-def test_a_run_that_goes_on_is_marked_by_now(world: World, start: float) -> None:
+def test_a_running_run_is_marked_by_now(world: World, start: float) -> None:
     world.run(start, position=1)
     world.run(start, start + 30, position=2)
     change = {"at": 30, "run": "20/1/2", "what": "ended", "status": "finished"}

@@ -145,7 +145,7 @@ def test_values_by_their_names(laboratory: Laboratory, world: World) -> None:
     assert found.verdicts[-1].reason == "21/1/1: no finished attempt of 21/1/1 and 20/1/1 has energy"
 
 
-def test_steps_count_that_software_metrics_tell(laboratory: Laboratory, world: World) -> None:
+def test_steps_count_that_software_metrics_report(laboratory: Laboratory, world: World) -> None:
     laboratory.attempts(JITTER, experiment=20, logged=True)
     laboratory.attempts([1.1 * one for one in JITTER], experiment=21, logged=True)
     for options in ({}, {"align": "step"}, {"align": "time"}):
@@ -172,7 +172,7 @@ def test_a_gate_is_about_the_part_that_runs_have_in_common(laboratory: Laborator
     )
 
 
-def test_one_attempt_says_nothing(laboratory: Laboratory, world: World, bench: Command) -> None:
+def test_one_attempt_has_no_verdict(laboratory: Laboratory, world: World, bench: Command) -> None:
     laboratory.attempts(JITTER, experiment=20)
     laboratory.attempts([2.0], experiment=21)
     verdict = only(gate(world, "21", "step_time>+3%", baseline="20"))
@@ -187,7 +187,7 @@ def test_one_attempt_says_nothing(laboratory: Laboratory, world: World, bench: C
     assert only(gate(world, "21", "step_time>1s")).outcome == "failed", "a bound needs no repetition"
 
 
-def test_few_attempts_say_how_much_they_would_show(laboratory: Laboratory, world: World) -> None:
+def test_few_attempts_come_with_their_detectable_difference(laboratory: Laboratory, world: World) -> None:
     laboratory.attempts(JITTER[:3], experiment=20)
     laboratory.attempts([1.02 * one for one in JITTER[1:4]], experiment=21)
     verdict = only(gate(world, "21", "step_time>+3%", baseline="20"))
@@ -207,7 +207,7 @@ def test_attempts_of_one_row_are_set_against_its_others(laboratory: Laboratory, 
     assert found.outcome == "failed"
 
 
-def test_rows_are_matched_by_configuration_then_by_place(laboratory: Laboratory, world: World) -> None:
+def test_rows_are_matched_by_configuration_then_by_position(laboratory: Laboratory, world: World) -> None:
     for position, command in enumerate(("a.py", "b.py", "c.py", "c.py"), 1):
         laboratory.attempts(JITTER[:2], experiment=20, position=position, command=command)
     for position, command in enumerate(("b.py", "other.py", "c.py", "c.py", "d.py"), 1):

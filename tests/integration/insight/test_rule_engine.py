@@ -144,7 +144,7 @@ def test_without_settings_rules_only_mark(desk: Desk) -> None:
     assert desk.recorded_actions(run_id) == []
 
 
-def test_an_action_is_asked_for_once_by_settings_and_row(desk: Desk) -> None:
+def test_an_action_is_requested_once_by_settings_and_row(desk: Desk) -> None:
     desk.toml.write_text("[rules]\nevery = '1 h'\n[rules.Always]\nactions = ['mark', 'stop-run']\n")
     run_id = desk.run({"Always": ["stop-run", "stop-workload"], "Slow": ["mark"]})
     desk.look()
@@ -157,7 +157,7 @@ def test_an_action_is_asked_for_once_by_settings_and_row(desk: Desk) -> None:
     assert (desk.count("firings", rule="Always")) == 1
 
 
-def test_a_run_that_has_ended_is_judged_once_more_when_all_is_there(desk: Desk) -> None:
+def test_an_ended_run_is_evaluated_again_when_all_is_there(desk: Desk) -> None:
     desk.toml.touch()
     run_id = desk.run({"Always": ["stop-run"]})
     desk.end(run_id, settled=False)

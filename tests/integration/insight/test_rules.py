@@ -160,7 +160,7 @@ def test_a_broken_file_names_file_and_line(tmp_path: Path, line: str) -> None:
     assert (refusal.value.file, refusal.value.line) == (path, number)
 
 
-def test_a_value_that_nobody_gives_is_named_with_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_value_is_named_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(
         BadRequest, match=r"mine\.sql:11:8: the header has no parameter 'treshold' \(did you mean 'thresh"
     ):

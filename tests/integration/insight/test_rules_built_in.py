@@ -49,7 +49,7 @@ def test_idle_device(world: World, start: float) -> None:
     assert not found(world, "IdleDevice", run, start, start + 100, minimum_duration="20 s")
 
 
-def test_the_work_of_others_on_a_gpu_keeps_it_busy_for_nobody_else(world: World, start: float) -> None:
+def test_the_work_of_others_on_a_gpu_keeps_it_busy_for_no_other(world: World, start: float) -> None:
     run = world.run(start, start + 200, gpu=GPUS[0])
     busy = world.run(start, start + 200, gpu=GPUS[0], position=2)
     gpu(world, start, [0.9] * 200)

@@ -42,7 +42,7 @@ def bench(command: Command, world: World, monkeypatch: pytest.MonkeyPatch) -> Co
     return run_bench
 
 
-def test_past_runs_are_asked_and_what_is_found_is_kept_once(bench: Command, world: World) -> None:
+def test_past_runs_are_evaluated_and_firings_are_stored_once(bench: Command, world: World) -> None:
     status, output, _ = bench("replay", "20", "--store", "--json")
     fired = {(one["run"], one["rule"]): one["firings"] for one in json.loads(output) if one["firings"]}
     assert status == 0
@@ -60,7 +60,7 @@ def test_past_runs_are_asked_and_what_is_found_is_kept_once(bench: Command, worl
     assert "0 firings in 0 of 2 runs" in bench("replay", "20/1", "20/3", "--rule", "IdleDevice")[1]
 
 
-def test_settings_say_which_rules_are_asked_and_how(bench: Command, tmp_path: Path) -> None:
+def test_settings_choose_the_rules_and_their_parameters(bench: Command, tmp_path: Path) -> None:
     (tmp_path / "bench.toml").write_text(
         "[rules]\npreset = 'smdebug'\n[rules.CpuSaturated]\nthreshold = 0.75\n[rules.IdleDevice]\nenabled = false\n"
     )
@@ -77,7 +77,7 @@ def test_settings_say_which_rules_are_asked_and_how(bench: Command, tmp_path: Pa
     assert "[rules.CpuSaturatd]: there is no rule 'CpuSaturatd' (did you mean 'CpuSaturated'?)" in complaint
 
 
-def test_a_sweep_says_on_how_many_runs_a_threshold_would_fire(bench: Command) -> None:
+def test_a_sweep_counts_the_runs_on_which_a_threshold_would_fire(bench: Command) -> None:
     status, output, _ = bench("replay", "--sweep", "CpuSaturated.threshold=0.4,0.7,0.9,1.1", "--json")
     content = json.loads(output)
     assert status == 0
@@ -101,7 +101,7 @@ def test_all_rules_are_shown_with_what_can_be_set(bench: Command) -> None:
     assert "minimum_duration = 5 min" in bench("list")[1]
 
 
-def test_a_file_of_ones_own_is_checked_and_then_asked(bench: Command, tmp_path: Path) -> None:
+def test_an_own_file_is_checked_and_then_evaluated(bench: Command, tmp_path: Path) -> None:
     (tmp_path / "bench.toml").touch()
     (tmp_path / "rules").mkdir()
     file = tmp_path / "rules" / "short.sql"
@@ -123,7 +123,7 @@ def test_a_file_of_ones_own_is_checked_and_then_asked(bench: Command, tmp_path: 
         assert f"{file}:{line}:" in output
 
 
-def test_a_rule_that_fails_is_named_and_the_others_go_on(bench: Command, tmp_path: Path) -> None:
+def test_a_rule_that_fails_is_named_and_the_others_continue(bench: Command, tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "slow.sql").write_text(MINE.replace("%(run)s and", "%(run)s and pg_sleep(20) is not null and"))
     status, output, _ = bench("replay", "20/3", "--folder", "more", "--limit", "1 s")

@@ -112,7 +112,7 @@ def test_units_are_canonical_and_a_later_attempt_is_named(world: World, tmp_path
     }  # fmt: skip
 
 
-def test_only_the_quantities_that_are_asked_for(full: World, tmp_path: Path) -> None:
+def test_only_the_selected_quantities(full: World, tmp_path: Path) -> None:
     runs = select_runs(full.connection, [])
     progress: list[int] = []
     written = write_samples(full.connection, runs, tmp_path / "a.parquet", ["gpu_power"], progress.append)

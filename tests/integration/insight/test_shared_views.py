@@ -110,7 +110,7 @@ def test_a_selection_is_shared_and_opened(desk: Desk) -> None:
     assert [one["x"] for one in along_steps["series"]] == [list(range(1, 11))]
 
 
-def test_runs_that_are_gone_are_named_and_the_rest_is_shown(desk: Desk) -> None:
+def test_deleted_runs_are_named_and_the_rest_is_shown(desk: Desk) -> None:
     _, second, third = desk.ids
     loss = {"runs": [third], "metrics": ["threads"], "scopes": ["instance"]}
     desk.write(
@@ -132,7 +132,7 @@ def test_runs_that_are_gone_are_named_and_the_rest_is_shown(desk: Desk) -> None:
     assert sorted(one.name for one in desk.folder.iterdir()) == ["lost.json", "page.html", "view.json"]
 
 
-def test_what_is_wrong_is_said_and_nothing_written(desk: Desk) -> None:
+def test_errors_are_reported_and_nothing_written(desk: Desk) -> None:
     (desk.folder / "report.json").write_text('{"panels": []}\n')
     share = ("share", "20", "-m")
     for words, expected in (

@@ -239,7 +239,7 @@ def test_a_name_that_ends_in_gz_is_compressed(world: World, start: float, tmp_pa
     assert list(tmp_path.glob(".trace*")) == []
 
 
-def test_a_run_that_goes_on_lasts_until_now_and_one_that_has_not_begun_is_not_there(
+def test_a_running_run_lasts_until_now_and_one_that_has_not_begun_is_not_there(
     world: World, start: float, tmp_path: Path
 ) -> None:
     run = world.run(start)
@@ -250,7 +250,7 @@ def test_a_run_that_goes_on_lasts_until_now_and_one_that_has_not_begun_is_not_th
         traced(world, tmp_path, "20")
 
 
-def test_the_command_writes_a_trace_and_says_what_it_cannot(world: World, start: float, tmp_path: Path) -> None:
+def test_the_command_writes_a_trace_and_reports_what_it_cannot(world: World, start: float, tmp_path: Path) -> None:
     run = world.run(start, start + 60)
     world.write(world.gauge("bench_process_threads", [start + 1], [4.0], {"run_id": run}))
     others = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "MLFLOW_"))}

@@ -55,7 +55,7 @@ def test_runs_that_were_measured_alike_are_one_sentence(world: World) -> None:
     assert notice.values["overhead"] == [pytest.approx(0.001, abs=1e-4)] * 3
 
 
-def test_intervals_and_listeners_that_differ_are_named(world: World) -> None:
+def test_intervals_and_exporters_that_differ_are_named(world: World) -> None:
     run(world, 1)
     run(world, 2, every=5)
     run(world, 3)
@@ -122,7 +122,7 @@ def test_what_must_not_be_compared_unseen(world: World) -> None:
     assert not {"throttled", "profiled"} & {one.code for one in shown(world, "20/1")}
 
 
-def test_a_figure_of_the_host_is_marked_as_such(world: World) -> None:
+def test_a_value_of_the_host_is_marked_as_such(world: World) -> None:
     host(world, 0.004)
     run(world, 1)
     own = sheet(compare(world.connection, ["20"]))

@@ -30,7 +30,7 @@ def test_ids_are_as_short_as_they_can_be(world: World, run_ids: list[str]) -> No
         View((ViewChart((first[:15],), ("cpu_usage",)),)).find(world.connection)
 
 
-def test_runs_that_are_gone_are_named(world: World, run_ids: list[str]) -> None:
+def test_deleted_runs_are_named(world: World, run_ids: list[str]) -> None:
     first, second, third = run_ids
     [mlflow_id] = [run.mlflow_run_id for run in select_runs(world.connection, ["20/1/3"])]
     assert mlflow_id is not None

@@ -92,7 +92,7 @@ def test_rules_are_those_that_hold_now(world: World) -> None:
     assert look(watch(world.database, ["20"]))["20/1/1"].rules == ("CpuSaturated", "IdleDevice")
 
 
-def test_it_ends_with_the_last_run_and_says_whether_one_failed(world: World) -> None:
+def test_it_ends_with_the_last_run_and_reports_whether_one_failed(world: World) -> None:
     now = time.time()
     first, second = world.run(now - 10), world.run(now - 10, position=2)
     looks = watch(world.database, ["20/1"])
@@ -154,7 +154,7 @@ def test_what_cannot_be_about_to_begin_is_refused_at_once(world: World) -> None:
             next(watch(world.database, ["21", selector]))
 
 
-def test_a_database_that_goes_away_is_asked_again(world: World) -> None:
+def test_a_database_that_goes_away_is_queried_again(world: World) -> None:
     world.run(time.time() - 10)
     looks = watch(world.database, ["20"])
     before = next(looks)
@@ -170,7 +170,7 @@ def test_a_database_that_goes_away_is_asked_again(world: World) -> None:
     assert [one.run.label for one in seen.runs] == ["20/1/1"]
 
 
-def test_spans_arrive_while_the_run_goes_on(world: World, database: Database) -> None:
+def test_spans_arrive_during_the_run(world: World, database: Database) -> None:
     folder = RunFolder(world.folder / world.run(time.time() - 10))
     folder.path.mkdir(parents=True)
     watching = SpanWatch(database, folder)

@@ -151,7 +151,7 @@ def test_a_run_without_such_an_axis_is_left_out(world: World, start: float) -> N
         ("step", NoData, "the runs have no steps in common: 20/1/2 begins at 100, 20/1/1 ends at 20"),
     ],
 )
-def test_what_cannot_be_compared_is_said(
+def test_incomparable_runs_are_reported(
     world: World, start: float, align: str, wrong: type[Exception], message: str
 ) -> None:
     training(world, start, steps=range(20), pace=1, cores=[2.0])

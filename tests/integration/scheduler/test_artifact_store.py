@@ -211,7 +211,7 @@ def test_a_store_that_cannot_be_used_is_refused_without_its_keys(
     assert store.secret not in str(refused.value)
 
 
-def test_boto3_is_asked_for_where_it_is_needed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boto3_is_required_where_it_is_needed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
     require_store("/srv/artifacts")
     with pytest.raises(BadRequest, match=r"need boto3: pip install 'hypergauge\[s3\]'"):

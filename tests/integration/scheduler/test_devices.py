@@ -157,7 +157,7 @@ def test_what_is_in_use_is_left_alone(host: Host) -> None:
     assert (host.there(), host.recorded()) == ([], [])
 
 
-def test_what_is_adopted_is_no_longer_anybody_elses_to_remove(host: Host) -> None:
+def test_only_the_adopter_removes_what_is_adopted(host: Host) -> None:
     host.provide(a=(0, "3g.20gb"), b=(0, "1g.5gb"))
     host.forsake()
     host.devices.adopt(host.session, [RUN])
@@ -173,7 +173,7 @@ def test_another_homes_devices_are_not_ours_to_remove(host: Host) -> None:
     assert (len(host.there()), host.recorded()) == (1, ["instance"])
 
 
-def test_what_somebody_else_has_put_in_its_place_stays(host: Host) -> None:
+def test_a_replacement_by_another_process_stays(host: Host) -> None:
     instance = host.provide(a=(0, "3g.20gb"))["a"].instance
     host.control.remove(host.gpus[0].uuid, instance.gpu_instance_id)
     same = host.control.create(host.gpus[0].uuid, "3g.20gb", 4)
@@ -190,7 +190,7 @@ def test_nothing_of_what_was_made_outlives_a_restart_of_the_host(host: Host) -> 
     assert (host.there(), host.recorded()) == ([("3g.20gb", 4)], []), "whoever made that one, it was not we"
 
 
-def test_a_removal_that_fails_is_told_and_keeps_no_other_from_it(host: Host, mps: Path) -> None:
+def test_a_failed_removal_is_reported_and_blocks_no_other(host: Host, mps: Path) -> None:
     host.provide(a=(0, "3g.20gb"), b=(2, "MPS"))
     nvml = Overridden(host.nvml, nvmlComputeInstanceDestroy=forbidden)
     host.forsake()
@@ -237,7 +237,7 @@ def test_making_without_rights_names_the_command_and_what_root_has_made_is_used(
 
 
 @pytest.mark.parametrize(("gpu", "collocation"), [(0, "3g.20gb"), (2, "MPS")])
-def test_a_gpu_that_somebody_else_is_on_is_refused(host: Host, gpu: int, collocation: str) -> None:
+def test_a_gpu_with_other_processes_is_refused(host: Host, gpu: int, collocation: str) -> None:
     def processes(handle: object) -> list[SimpleNamespace]:
         return [SimpleNamespace(pid=os.getpid())]
 

@@ -24,7 +24,7 @@ from hypergauge.sql.server.session import Session
 pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
 
 
-def test_commands_that_repeat_one_run_at_once_take_turns(
+def test_concurrent_repetitions_of_a_run_are_serialized(
     database: Database, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -159,7 +159,7 @@ def test_the_same_command_attaches_and_hands_nothing_in_twice(
     assert len(executor.submitted) == 1
 
 
-def test_a_job_whose_submission_nobody_heard_of_is_found_by_its_name(
+def test_a_job_with_an_unconfirmed_submission_is_found_by_its_name(
     begin: Callable[..., Any], executor: InProcess, events: list[Event], tmp_path: Path
 ) -> None:
     executor.unheard, executor.away = 1, 2
@@ -184,7 +184,7 @@ def test_what_is_refused_is_still_to_do(
     assert ends(database) == [(1, "stopped", "too many jobs"), (2, "finished", None), (1, "finished", None)]
 
 
-def test_the_executors_word_counts_of_what_it_has_ended(
+def test_the_executors_state_counts_for_jobs_that_it_ended(
     begin: Callable[..., Any], executor: InProcess, database: Database, tmp_path: Path
 ) -> None:
     file = sheet(tmp_path, "20,1,bad,train.py,open 3", "20,1,long,train.py,never 0")
@@ -196,7 +196,7 @@ def test_the_executors_word_counts_of_what_it_has_ended(
     assert statuses(file) == ["failed", "timeout"]
 
 
-def test_a_job_that_is_started_once_more_repeats_what_it_had_going(
+def test_a_restarted_job_repeats_its_running_runs(
     begin: Callable[..., Any], executor: InProcess, database: Database, tmp_path: Path
 ) -> None:
     file = sheet(tmp_path, "20,1,done,train.py,open 0", "20,1,cut,train.py,again 0")

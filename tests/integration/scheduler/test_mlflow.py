@@ -235,7 +235,7 @@ def test_a_login_is_used_by_us_and_by_runs_and_recorded_nowhere(
         assert not [text for text in [*shown, *kept, str(run), str(lab.events)] if secret in text]
 
 
-def test_a_wrong_login_is_said_without_it_and_the_run_goes_on(
+def test_a_wrong_login_is_reported_without_it_and_the_run_continues(
     lab: Lab, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy.login = LOGIN

@@ -89,7 +89,7 @@ def test_a_gap_of_a_gauge_is_not_claimed(world: World) -> None:
         assert row == (5.0, 5), relation
 
 
-def test_a_figure_that_is_gone_is_null_and_counts_no_time(world: World) -> None:
+def test_a_missing_value_is_null_and_counts_no_time(world: World) -> None:
     start = time.time() // 10 * 10 - 3600
     scrapes = [(start, b"t 50\n"), (start + 1, b"t NaN\n"), (start + 2, b"t NaN\n"), (start + 3, b"t 60\n")]
     world.write(world.scraped(scrapes, "app"))

@@ -91,7 +91,7 @@ def test_chunks_are_not_compressed_under_a_backup(timescaledb_dsn: str, tmp_path
         assert done == [9000]
 
 
-def test_nothing_to_back_up_is_said(empty: Empty, tmp_path: Path) -> None:
+def test_nothing_to_back_up_is_reported(empty: Empty, tmp_path: Path) -> None:
     with pytest.raises(NoData, match="nothing to back up"):
         backup(empty(Flavour.POSTGRESQL), tmp_path / "file")
     assert list(tmp_path.iterdir()) == []

@@ -68,7 +68,7 @@ def bench(database: Database, *words: str | Path, status: int = 0) -> str:
 
 
 @pytest.mark.slow
-def test_the_commands_say_what_they_did(world: World, file: Path, flavour: Flavour, empty: Empty) -> None:
+def test_the_commands_report_what_they_did(world: World, file: Path, flavour: Flavour, empty: Empty) -> None:
     there, out = empty(OTHER[flavour]).open(), file.parent
     name = str(out / "b.capsule")
     assert f"Wrote 2 runs with 600 samples to {name}, " in bench(world.database, "export", "20", "-o", name)
@@ -90,7 +90,7 @@ def test_the_commands_say_what_they_did(world: World, file: Path, flavour: Flavo
 
 
 @pytest.mark.slow
-def test_a_name_that_says_nothing_is_refused(world: World, file: Path) -> None:
+def test_an_empty_name_is_refused(world: World, file: Path) -> None:
     def refused(*words: str) -> str:
         return " ".join(bench(world.database, "export", "20", *words, status=2).split())
 
@@ -241,7 +241,7 @@ def test_of_several_experiments_none_can_be_named(world: World, empty: Empty, tm
         import_capsule(empty(Flavour.POSTGRESQL).open(), tmp_path / "a.capsule", into=30)
 
 
-def test_a_catalog_that_says_otherwise_is_named(world: World, file: Path, empty: Empty) -> None:
+def test_a_differing_catalog_is_named(world: World, file: Path, empty: Empty) -> None:
     there = empty(Flavour.POSTGRESQL).open()
     with there.session() as connection:
         connection.execute("update metrics set unit = 'milliwatts' where metric = 'DCGM_FI_DEV_POWER_USAGE'")

@@ -88,7 +88,7 @@ def test_a_journey_through_the_other_flavour_and_back_loses_nothing(
         assert answers(connection, "20") == expected
 
 
-def test_again_changes_nothing_and_says_so(measured: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
+def test_a_second_import_changes_nothing(measured: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
     export(measured.connection, tmp_path / "all.capsule", "20")
     there = empty(OTHER[flavour]).open()
     import_capsule(there, tmp_path / "all.capsule")
@@ -182,7 +182,7 @@ def _of_hosts(connection: Connection) -> list[list[tuple[Any, ...]]]:
     ]
 
 
-def test_of_others_it_says_that_there_was_somebody(
+def test_other_runs_are_counted_without_their_names(
     world: World, flavour: Flavour, empty: Empty, tmp_path: Path
 ) -> None:
     start = time.time() // 600 * 600 - 3600
@@ -269,7 +269,7 @@ def test_old_runs_come_to_a_database_that_keeps_aggregates_alone(
         assert answers(connection, "20")["summary"] == expected["summary"]
 
 
-def test_runs_that_go_on_are_refused_and_those_that_never_began_left_out(world: World, tmp_path: Path) -> None:
+def test_running_runs_are_refused_and_those_that_never_began_left_out(world: World, tmp_path: Path) -> None:
     start = time.time() - 60
     world.run(start, position=1)
     world.run(start, start + 20, position=2)

@@ -67,7 +67,7 @@ def start() -> float:
 
 
 @pytest.mark.parametrize("exporter", ["dcgm_exporter", "nvidia_gpu_exporter", "nvitop_exporter"])
-def test_all_exporters_give_equal_figures(world: World, start: float, exporter: str) -> None:
+def test_all_exporters_give_equal_values(world: World, start: float, exporter: str) -> None:
     run = world.run(start, start + 60, gpu=GPU)
     scrape(world, exporter, start)
     for quantity, value in EXPECTED.items():
@@ -80,7 +80,7 @@ def test_all_exporters_give_equal_figures(world: World, start: float, exporter: 
 
 
 @pytest.mark.parametrize("exporter", ["node_exporter", "nvitop_exporter"])
-def test_exporters_of_hosts_give_equal_figures(world: World, start: float, exporter: str) -> None:
+def test_exporters_of_hosts_give_equal_values(world: World, start: float, exporter: str) -> None:
     run = world.run(start, start + 60)
     scrape(world, exporter, start)
     assert charted(world, run, "load") == {("host", 3.5)}
@@ -108,7 +108,7 @@ def test_an_energy_counter_is_a_power(world: World, start: float, exporter: str,
     assert charted(world, run, "gpu_power") == {("instance", WATTS)}
 
 
-def test_a_board_counts_once_however_many_instances_it_has(world: World, start: float) -> None:
+def test_a_gpu_counts_once_however_many_instances_it_has(world: World, start: float) -> None:
     whole = world.run(start, start + 60, gpu=GPU, position=1)
     scrape(world, "dcgm_exporter_mig", start)
     assert charted(world, whole, "gpu_power") == {("instance", WATTS)}
@@ -120,7 +120,7 @@ def test_a_board_counts_once_however_many_instances_it_has(world: World, start: 
     assert row == (60, WATTS, WATTS, pytest.approx(WATTS * 59, rel=0.02))
 
 
-def test_a_boards_power_is_never_an_instances_own(world: World, start: float) -> None:
+def test_a_whole_gpus_power_is_never_an_instances_own(world: World, start: float) -> None:
     run = world.run(start, start + 60, gpu=GPU, gpu_instance=7)
     scrape(world, "dcgm_exporter_mig", start)
     assert charted(world, run, "gpu_power") == {("device", WATTS)}
@@ -171,7 +171,7 @@ def test_two_exporters_agree_on_an_instance(world: World, start: float) -> None:
         ({"run_id": "0" * 32, "UUID": GPU}, "process"),
     ],
 )
-def test_a_series_belongs_where_its_labels_say(world: World, start: float, labels: dict[str, str], kind: str) -> None:
+def test_labels_assign_a_series(world: World, start: float, labels: dict[str, str], kind: str) -> None:
     world.write(world.gauge("something", [start], [1.0], labels))
     rows = world.connection.execute(
         "select kind, p.host, gpu_uuid from series join places p using (place_id)"
@@ -205,7 +205,7 @@ def test_a_quantity_has_one_unit_and_one_way_to_combine(world: World) -> None:
     }  # fmt: skip
 
 
-def test_what_the_listener_dcgm_shows_are_quantities_of_the_catalog(world: World) -> None:
+def test_quantities_of_the_dcgm_exporter_are_in_the_catalog(world: World) -> None:
     shown = {counter.field.name for counter in default_list() if counter.type != "label"} | {
         f"DCGM_FI_DEV_{name}" for name in (
             "FB_TOTAL", "VIDEO_CLOCK", "FAN_SPEED", "PSTATE", "ENFORCED_POWER_LIMIT", "ECC_SBE_VOL_TOTAL", "ECC_DBE_VOL_TOTAL",

@@ -51,7 +51,7 @@ def test_the_newest_is_where_something_was_started_last(world: World) -> None:
     assert rows(world, "select chosen_workloads('{20}', %s)", every) == [[ids["20/2"], ids["20/3"]]]
 
 
-def test_names_say_what_is_simulated_and_profiled(world: World) -> None:
+def test_names_show_what_is_simulated_and_profiled(world: World) -> None:
     plain = world.run(START, START + 60, name="narrow")
     simulated = world.run(START, START + 60, position=2, name="wide", simulated=True)
     profiled = world.run(START, START + 60, position=3, attempt=2, name="")
@@ -76,7 +76,7 @@ def test_a_run_keeps_its_color_whatever_is_chosen_beside_it_and_whatever_follows
     assert [tuple({run: style for run, *style in later}[run]) for run in runs[:12]] == styles
 
 
-def test_runs_of_two_experiments_are_told_apart_though_they_have_one_color(world: World) -> None:
+def test_runs_of_two_experiments_differ_though_they_have_one_color(world: World) -> None:
     runs = [world.run(START, START + 60, experiment=experiment) for experiment in (20, 32)]
     for titles, chosen in (("run_titles", runs), ("workload_titles", list(workload_ids(world).values()))):
         first, second = rows(world, f"select color, stroke from {titles}(%s) order by nth", chosen)

@@ -122,7 +122,7 @@ def test_the_whole_device_counts_where_each_pod_has_its_own_part(world: World, s
     assert row == (1000.0 * MIB,) * 3
 
 
-def test_links_of_a_device_are_not_its_figure_repeated(world: World, start: float) -> None:
+def test_links_of_a_device_are_not_its_value_repeated(world: World, start: float) -> None:
     run = world.run(start, start + SECONDS, gpu=GPU)
     links = "".join(f'DCGM_FI_DEV_NVLINK_TX{{nvlink="{link}",gpu="0",gpu_uuid="{GPU}"}} 5\n' for link in range(4))
     scrape(world, start, lambda _: links)

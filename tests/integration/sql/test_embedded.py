@@ -106,7 +106,7 @@ def test_a_clean_stop_gives_the_lease_back(folder: Path) -> None:
     assert not (folder / "lease.json").exists()
 
 
-def test_the_same_host_goes_on_after_it_was_started_anew(folder: Path) -> None:
+def test_the_same_host_continues_after_a_restart(folder: Path) -> None:
     server = EmbeddedServer(folder)
     server.acquire()
     server.release()
@@ -118,7 +118,7 @@ def test_the_same_host_goes_on_after_it_was_started_anew(folder: Path) -> None:
     server.release()
 
 
-def test_a_lease_that_somebody_removed_does_not_end_the_server(folder: Path) -> None:
+def test_a_removed_lease_does_not_end_the_server(folder: Path) -> None:
     first, second = EmbeddedServer(folder), EmbeddedServer(folder)
     with psycopg.connect(first.acquire()) as connection:
         (folder / "lease.json").unlink()
@@ -156,7 +156,7 @@ MOUNTS = """\
 """
 
 
-def test_a_network_file_system_is_told_from_a_local_one(tmp_path: Path) -> None:
+def test_network_and_local_file_systems_are_distinguished(tmp_path: Path) -> None:
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/mountinfo").write_text(MOUNTS)
     kinds = {
@@ -199,7 +199,7 @@ def test_an_interrupt_while_it_is_made_leaves_nothing_half(folder: Path, after: 
     server.release()
 
 
-def test_it_listens_nowhere_whatever_its_file_says(folder: Path) -> None:
+def test_it_listens_nowhere_whatever_its_file_sets(folder: Path) -> None:
     server = EmbeddedServer(folder)
     server.acquire()
     server.release()
@@ -220,7 +220,7 @@ def test_login_cron_and_batch_find_the_same_server(
     assert EmbeddedServer(folder).dsn == before
 
 
-def test_the_url_of_a_server_that_is_not_there_says_so(
+def test_the_url_of_a_missing_server_is_an_error(
     folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BENCH_DSN", raising=False)

@@ -152,7 +152,7 @@ def test_a_removed_run_takes_its_folder_along(bench: Bench, world: World) -> Non
     assert not folders[0].exists()
 
 
-def test_what_is_below_the_edge_of_retention_goes_too(bench: Bench, world: World) -> None:
+def test_samples_below_the_raw_cutoff_are_removed_too(bench: Bench, world: World) -> None:
     two_runs(world, days=5)
     world.connection.execute("update retention set keep_raw = '1 day'")
     world.connection.execute("call maintain()")
@@ -168,7 +168,7 @@ def test_what_is_below_the_edge_of_retention_goes_too(bench: Bench, world: World
         assert counts(world, level) == {"bench_gpu_power_watts": 100, "node_load1": 100}, level
 
 
-def test_what_may_not_go_stays_with_all_that_was_asked_for(bench: Bench, world: World) -> None:
+def test_protected_runs_keep_all_selected_runs(bench: Bench, world: World) -> None:
     first, _ = two_runs(world)
     assert "20/1/1: protected" in bench("keep", "20/1/1")
     assert "20/1/1 (me): protected; `bench keep --undo`" in bench("rm", "20", "--yes", status=2)

@@ -171,7 +171,7 @@ def test_a_code_that_the_catalog_lacks_is_refused(world: World) -> None:
         notices(world.connection, [Fact("running", RUNS), Fact("invented")])
 
 
-def test_a_reader_may_ask_for_texts(world: World) -> None:
+def test_a_reader_may_query_texts(world: World) -> None:
     connection = world.connection
     with connection.transaction(force_rollback=True):
         connection.execute("set local role bench_reader_own")

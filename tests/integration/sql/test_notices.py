@@ -41,7 +41,7 @@ def runs(world: World) -> list[str]:
     return made
 
 
-def test_nothing_is_said_where_all_is_the_same(world: World, runs: list[str]) -> None:
+def test_nothing_is_noted_where_all_is_the_same(world: World, runs: list[str]) -> None:
     assert notices(world, runs, ["threads"]) == []
 
 
@@ -92,7 +92,7 @@ def test_sources_that_differ(world: World, runs: list[str]) -> None:
     ]
 
 
-def test_scopes_that_are_asked_for(world: World, runs: list[str]) -> None:
+def test_selected_scopes(world: World, runs: list[str]) -> None:
     times = [START + n for n in range(1, 500)]
     world.write(world.gauge("node_load1", times, [1.0] * 499))
     world.connection.execute("select summarise(run_id) from runs")
@@ -105,7 +105,7 @@ def test_scopes_that_are_asked_for(world: World, runs: list[str]) -> None:
     ]
 
 
-def test_series_of_a_host_that_say_nothing_while_a_run_goes_on(world: World, runs: list[str]) -> None:
+def test_silent_series_of_a_host_during_a_run(world: World, runs: list[str]) -> None:
     world.write(world.gauge("node_load1", [START + n for n in range(1, 100)], [1.0] * 99))
     world.connection.execute("select summarise(run_id) from runs")
     assert notices(world, runs, ["load"]) == [
@@ -157,7 +157,7 @@ def test_values_of_a_part_of_the_time(world: World, runs: list[str]) -> None:
     ]
 
 
-def test_runs_that_are_made_up_profiled_or_not_over(world: World, runs: list[str]) -> None:
+def test_runs_that_are_simulated_profiled_or_not_over(world: World, runs: list[str]) -> None:
     world.connection.execute("update runs set simulated = true where run_id = any(%s)", (runs[:2],))
     world.connection.execute("update runs set profilers = 'nsys' where run_id = %s", (runs[2],))
     others = [world.run(START, START + 100, workload=6, position=n) for n in (10, 9)]
@@ -175,7 +175,7 @@ def test_runs_that_are_made_up_profiled_or_not_over(world: World, runs: list[str
     ]
 
 
-def test_utilization_is_told_from_how_busy_a_gpu_was_where_both_are_known(world: World, runs: list[str]) -> None:
+def test_utilization_and_busy_time_are_distinguished_where_both_are_known(world: World, runs: list[str]) -> None:
     times = [START + n for n in range(1, 500)]
     world.write(world.gauge("bench_gpu_utilization_ratio", times, [0.9] * 499, {"UUID": GPU}))
     assert notices(world, runs, ["gpu_utilization"]) == [], "there is nothing better"
@@ -187,7 +187,7 @@ def test_utilization_is_told_from_how_busy_a_gpu_was_where_both_are_known(world:
     assert notices(world, [runs[0]], ["gpu_sm_active"]) == notices(world, runs[1:], ["gpu_utilization"]) == []
 
 
-def test_runs_that_were_held_back_and_runs_that_the_listeners_held_back(world: World, runs: list[str]) -> None:
+def test_runs_that_were_held_back_and_runs_that_the_exporters_held_back(world: World, runs: list[str]) -> None:
     times = [START + n for n in range(1, 300)]
     held = [1.0] * 50 + [0.0] * 249
     world.write(world.gauge("bench_gpu_throttled", times, held, {"UUID": GPU, "reason": "sw_power_cap"}))

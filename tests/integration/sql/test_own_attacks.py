@@ -221,7 +221,7 @@ GUESSES = {
 }
 
 
-def test_plans_do_not_tell_a_right_guess_from_a_wrong_one(shared: Shared) -> None:
+def test_plans_do_not_reveal_a_right_guess(shared: Shared) -> None:
     if shared.timescaledb:
         with shared.database.connect() as owner:
             owner.execute("call maintain()")
@@ -261,7 +261,7 @@ def test_what_is_made_under_our_names_is_not_found_by_what_runs_with_more_rights
         assert ann.execute("select max(value) from bench_own.samples").fetchall() == [(2.0,)]
 
 
-def test_nobody_becomes_somebody_else(shared: Shared) -> None:
+def test_no_role_becomes_another(shared: Shared) -> None:
     with shared.log_in() as ann:
         for role in ("bench_reader", "bench_writer", "bench_owner", "mlflow", SECRET):
             refused(ann, f"set role {role}")

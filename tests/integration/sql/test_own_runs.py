@@ -71,7 +71,7 @@ def bench(command: Command, lab: Lab, tmp_path: Path, monkeypatch: pytest.Monkey
     return run
 
 
-def test_own_runs_are_read_where_questions_have_a_server_of_their_own(
+def test_own_runs_are_read_where_queries_have_a_server_of_their_own(
     lab: Lab, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dsn, ann = lab

@@ -38,7 +38,7 @@ def throttle(world: World, gpu: str, **seconds: int) -> None:
         world.write(world.gauge("bench_gpu_throttled", TIMES, values, {"UUID": gpu, "reason": reason}, "nvml"))
 
 
-def test_a_run_was_throttled_was_not_or_nobody_knows(world: World) -> None:
+def test_a_run_was_throttled_was_not_or_is_unknown(world: World) -> None:
     for position, gpu in enumerate(("GPU-1", "GPU-2", "GPU-3"), 1):
         world.run(START, START + SECONDS, position=position, gpu=gpu)
     throttle(world, "GPU-1", sw_power_cap=0, hw_thermal_slowdown=3)
@@ -55,7 +55,7 @@ def test_what_throttles_a_gpu_before_and_after_a_run_is_not_the_runs(world: Worl
     assert quality(world) == [(False, None)]
 
 
-def test_overhead_is_the_share_of_the_hosts_cores_that_listeners_took(world: World) -> None:
+def test_overhead_is_the_share_of_the_hosts_cores_that_exporters_used(world: World) -> None:
     run = world.run(START)
     host(world, busy=3.0, idle=4.5, waiting=0.5, exporters=(0.06, 0.02))
     assert quality(world) == [(None, None)], "of a run that goes on it is not asked"
@@ -65,7 +65,7 @@ def test_overhead_is_the_share_of_the_hosts_cores_that_listeners_took(world: Wor
 
 
 @pytest.mark.parametrize("exporters", [(), (0.05,)])
-def test_overhead_is_not_known_where_the_host_or_its_listeners_are_not(
+def test_overhead_is_not_known_where_the_host_or_its_exporters_are_not(
     world: World, exporters: tuple[float, ...]
 ) -> None:
     world.run(START, START + SECONDS)
@@ -78,7 +78,7 @@ def test_overhead_is_not_known_where_the_host_or_its_listeners_are_not(
     assert quality(world) == [(None, None)]
 
 
-def test_overhead_while_some_listeners_are_read_less_often(world: World) -> None:
+def test_overhead_while_some_exporters_are_read_less_often(world: World) -> None:
     world.run(START, START + SECONDS)
     host(world, busy=1.0, idle=3.0, exporters=(0.02,))
     times = TIMES[8::10]

@@ -172,7 +172,7 @@ def test_a_stored_summary_is_made_anew_when_samples_come(world: World, run_id: s
         "exists (select from runs r join workloads using (workload_id) where r.run_id = s.run_id and experiment_id = 20)",
     ],
 )
-def test_summaries_are_computed_for_the_runs_asked_for(
+def test_summaries_are_computed_for_the_selected_runs(
     world: World, run_id: str, start: float, condition: LiteralString
 ) -> None:
     other = world.run(start + 3000, experiment=21)
@@ -209,7 +209,7 @@ def test_stored_summaries_are_found_by_index(world: World, run_id: str) -> None:
     assert "quantity = 'quantity_7'" in text
 
 
-def test_a_comparison_never_takes_the_hosts_figure_for_the_runs(world: World, run_id: str, start: float) -> None:
+def test_a_comparison_never_takes_the_hosts_value_for_the_runs(world: World, run_id: str, start: float) -> None:
     bare = world.run(start + 3000, start + 3060, position=2)
     world.write(world.gauge("node_cpu_seconds_total", [start + 3001], [1.5], {"cpu": "0", "mode": "user"}))
     first, second = compare(world.connection, ["20"]).entries
@@ -222,12 +222,12 @@ def test_a_comparison_never_takes_the_hosts_figure_for_the_runs(world: World, ru
     assert wide.entries[1].changes["cpu_utilization"] == pytest.approx(1.5 / 1.75 - 1)
 
 
-def test_quality_says_how_far_a_run_was_measured(world: World, run_id: str) -> None:
+def test_quality_shows_how_far_a_run_was_measured(world: World, run_id: str) -> None:
     row = world.connection.execute("select coverage, interval_seconds, simulated, shared from run_quality").fetchone()
     assert row == (pytest.approx(1.0), pytest.approx(1.0), False, False)
 
 
-def test_a_run_on_simulated_gpus_is_told_from_others(world: World, start: float) -> None:
+def test_runs_on_simulated_gpus_are_distinguished(world: World, start: float) -> None:
     world.run(start, start + 60, gpu="GPU-1", simulated=True)
     world.run(start, start + 60, gpu="GPU-2", position=2)
     world.run(start, start + 60, gpu="GPU-3", position=3)

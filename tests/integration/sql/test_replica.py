@@ -76,7 +76,7 @@ def bench(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     return run
 
 
-def test_every_command_that_reads_asks_the_replica_alone(pair: Replicated, bench: Command) -> None:
+def test_every_command_that_reads_queries_the_replica_alone(pair: Replicated, bench: Command) -> None:
     alone = replace(pair.settings, dsn="host=/nowhere")
     answers = {}
     for words in READING:
@@ -115,7 +115,9 @@ def test_what_is_read_is_not_written(pair: Replicated) -> None:
 
 
 @pytest.mark.slow
-def test_a_replica_that_is_behind_says_so(pair: Replicated, bench: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replica_that_is_behind_is_reported(
+    pair: Replicated, bench: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(replica, "_SECONDS", 0.5)
     with pair.paused(), pair.database.connect() as connection:
         world = World(pair.database, Path("unused"), connection)
@@ -151,7 +153,7 @@ def test_a_replica_that_is_behind_says_so(pair: Replicated, bench: Command, monk
     assert "finished" in output
 
 
-def test_a_replica_that_has_lost_its_primary_says_so(pair: Replicated, bench: Command) -> None:
+def test_a_replica_that_has_lost_its_primary_is_reported(pair: Replicated, bench: Command) -> None:
     row = pair.replica.execute("show primary_conninfo").fetchone()
     assert row is not None
 
@@ -188,7 +190,7 @@ def test_an_experiment_is_watched_until_the_replica_has_seen_its_last_run(pair: 
         assert (last.over, len(last.runs)) == (True, 2)
 
 
-def test_a_question_that_is_in_the_way_of_replay_is_asked_again(pair: Replicated) -> None:
+def test_a_query_that_conflicts_with_replay_is_retried(pair: Replicated) -> None:
     pair.replica.execute("alter system set max_standby_streaming_delay = '100ms'")
     pair.replica.execute("select pg_reload_conf()")
     conflicts = "select confl_lock from pg_stat_database_conflicts where datname = current_database()"
@@ -265,7 +267,7 @@ def test_who_may_write_may_become_one_who_may_not(pair: Replicated, bench: Comma
         reader(Database(settings))
 
 
-def test_an_older_schema_is_told_from_a_newer_one(pair: Replicated) -> None:
+def test_older_and_newer_schemas_are_distinguished(pair: Replicated) -> None:
     with pair.database.connect() as connection:
         for change, words in (
             ("update functions_digest set digest = 'another'", "older than this release: run `bench db migrate`"),

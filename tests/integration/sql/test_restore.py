@@ -187,7 +187,7 @@ def test_only_an_empty_and_idle_database_is_restored_into(full: World, file: Pat
         restore(theirs, file)
 
 
-def test_a_table_of_somebody_elses_is_named_and_left_out(full: World, empty: Empty, tmp_path: Path) -> None:
+def test_a_table_of_another_owner_is_named_and_left_out(full: World, empty: Empty, tmp_path: Path) -> None:
     full.connection.execute("create table mine (id integer generated always as identity, word text)")
     full.connection.execute("insert into mine (word) values ('a')")
     backup(full.database, tmp_path / "file")
@@ -238,7 +238,7 @@ WAITING = "select 1 from pg_stat_activity where datname = %s and wait_event_type
 
 
 @pytest.mark.slow
-def test_the_command_says_what_it_did(full: World, empty: Empty, tmp_path: Path) -> None:
+def test_the_command_reports_what_it_did(full: World, empty: Empty, tmp_path: Path) -> None:
     there = empty(Flavour.POSTGRESQL)
     with start(full.database, "backup", tmp_path / "file") as process:
         _, messages = process.communicate()

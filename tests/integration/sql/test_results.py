@@ -74,7 +74,7 @@ def test_a_change_has_the_interval_that_interference_has(world: World, mine: lis
         ([1.0], [0.0], None),
     ],
 )
-def test_a_change_says_whether_it_may_be_noise(
+def test_a_change_shows_whether_it_may_be_noise(
     world: World, mine: list[float], base: list[float], text: str | None
 ) -> None:
     found = one(world, "select (select change_text(%s::float8[], %s::float8[]))", mine, base)
@@ -240,7 +240,7 @@ def test_results_by_a_parameter(world: World) -> None:
     assert found == [(0.1, 61, 3), (0.01, 62, 4)]
 
 
-def test_the_result_is_the_most_telling_metric(world: World) -> None:
+def test_the_result_is_the_most_significant_metric(world: World) -> None:
     run = world.run(START, START + 60)
     for key in ("lr", "val_accuracy", "training_loss", "system/cpu", "loss"):
         log(world, run, key, 1.0)

@@ -115,7 +115,7 @@ def summaries(world: World) -> list[tuple[object, ...]]:
     ).fetchall()
 
 
-def test_a_late_sample_leaves_the_summary_of_a_run_whose_samples_are_gone(world: World) -> None:
+def test_a_late_sample_leaves_the_summary_of_a_run_whose_samples_are_deleted(world: World) -> None:
     start = time.time() // DAY * DAY - 50 * DAY
     world.run(start, start + 600)
     world.write(world.gauge("queue_length", [start + at for at in range(600)], [2.0] * 600))
@@ -134,7 +134,7 @@ def test_less_than_a_day_is_refused(world: World) -> None:
         aggregates.keep_raw(world.connection, 0)
 
 
-def test_a_long_run_that_ends_between_two_turns_is_summarised_before_its_samples_go(world: World) -> None:
+def test_a_long_run_that_ends_between_two_iterations_is_summarized_before_its_samples_go(world: World) -> None:
     start = time.time() // DAY * DAY - 50 * DAY
     run = world.run(start)
     world.write(world.gauge("queue_length", [start + at for at in range(600)], [2.0] * 600))
@@ -149,7 +149,7 @@ def test_a_long_run_that_ends_between_two_turns_is_summarised_before_its_samples
 
 
 @pytest.mark.parametrize("step", [1, 5, 10, 60])
-def test_a_chart_of_series_goes_on_below_the_edge(world: World, step: int) -> None:
+def test_a_chart_of_series_continues_below_the_raw_cutoff(world: World, step: int) -> None:
     start = time.time() // 600 * 600 - 60 * DAY
     world.write(world.gauge("node_load1", [start + at for at in range(600)], [2.0] * 600))
     aggregates.keep_raw(world.connection, 30)

@@ -27,7 +27,7 @@ def writer_world(database: Database, tmp_path: Path) -> World:
     return World(as_writer, tmp_path / "spool", database.connect())
 
 
-def test_what_a_viewer_asks_for_too_long_is_cancelled_from_outside(writer_world: World, database: Database) -> None:
+def test_a_viewers_long_query_is_canceled_from_outside(writer_world: World, database: Database) -> None:
     with writer_world.connection as owner, writer_world.database.connect() as writer:
         owner.execute("alter role bench_reader login")
         with (

@@ -119,7 +119,7 @@ def test_what_is_refused_is_not_tried_again(database: Database) -> None:
     assert tries == [1]
 
 
-def test_its_patience_has_an_end(server: OwnServer, database: Database) -> None:
+def test_its_timeout_ends_it(server: OwnServer, database: Database) -> None:
     with Session(database, timeout=0) as session:
         server.stop("fast")
         try:
@@ -163,7 +163,7 @@ def test_the_lock_of_a_connection_that_its_server_has_not_missed_is_its_own(data
             before.execute("select 1")
 
 
-def test_a_lock_that_is_somebody_elses_by_now_ends_it_with_a_word(
+def test_a_lock_that_another_process_holds_by_now_ends_it_with_a_message(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_LOCK_SECONDS", 0.2)

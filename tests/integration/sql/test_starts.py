@@ -77,7 +77,7 @@ def test_a_run_begins_and_ends_while_samples_of_its_time_are_written(
         assert world.connection.execute(within, (begun[1], metric)).fetchone() == (0.2,)
 
 
-def test_writers_that_never_pause_hold_nobody_up(world: World, beside: World) -> None:
+def test_writers_that_never_pause_block_no_other(world: World, beside: World) -> None:
     start = time.time() // 10 * 10 - 86_400
     world.run(start)  # the places are there
     stopping, begun = threading.Event(), threading.Barrier(4)
@@ -166,7 +166,7 @@ def test_an_end_that_was_seen_is_never_replaced_by_one_that_was_not(world: World
     assert ends(world) == [("finished", 0)]
 
 
-def test_runs_that_end_while_others_are_given_up_wait_for_nobody_who_waits(world: World, beside: World) -> None:
+def test_runs_that_end_while_others_are_given_up_wait_for_no_waiting_run(world: World, beside: World) -> None:
     now = time.time()
     for iteration in range(10):
         ids = [world.run(now - 120, workload=iteration + 1, position=position) for position in range(1, 5)]

@@ -81,7 +81,7 @@ def test_every_row_comes_over_and_the_old_data_stay(folder: Path) -> None:
     assert (folder / "data-18").exists()
 
 
-def test_the_command_says_what_is_left(folder: Path) -> None:
+def test_the_command_reports_what_is_left(folder: Path) -> None:
     environment = {**os.environ, "BENCH_HOME": str(folder.parent)}
     environment.pop("BENCH_DSN", None)
     command = [sys.executable, "-P", "-m", "hypergauge.cli", "db", "upgrade"]
@@ -94,7 +94,7 @@ def test_the_command_says_what_is_left(folder: Path) -> None:
     assert "PostgreSQL 18" in messages[1]
 
 
-def test_it_is_refused_while_somebody_holds_the_server(folder: Path) -> None:
+def test_it_is_refused_while_a_process_holds_the_server(folder: Path) -> None:
     old = EmbeddedServer(folder, major=16)
     old.acquire()
     with pytest.raises(DatabaseUnavailable, match=r"is in use: stop its clients \(`bench down`\), and retry"):
@@ -115,7 +115,7 @@ def test_a_server_left_by_killed_holders_is_stopped(folder: Path) -> None:
     assert totals(server) == TOTALS
 
 
-def test_no_room_is_said_before_anything_is_done(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lack_of_room_is_reported_before_anything_is_done(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hypergauge.sql.server.upgrade.WORKING_BYTES", 1 << 60)
     with pytest.raises(DatabaseUnavailable, match=r"\d+ MiB, .* \d+ MiB free"):
         upgrade(EmbeddedServer(folder))

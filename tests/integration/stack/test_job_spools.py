@@ -34,7 +34,7 @@ def test_what_a_job_that_has_ended_left_is_written(world: World, folder: str, st
     assert bool(list((home / "spool").glob("*.spool"))) == (not count)
 
 
-def test_a_collector_that_goes_on_keeps_its_spool(world: World) -> None:
+def test_a_running_collector_keeps_its_spool(world: World) -> None:
     jobs = world.database.settings.home / "jobs"
     world.run(time.time() - 60)
     world.connection.execute(

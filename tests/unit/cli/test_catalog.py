@@ -41,7 +41,7 @@ def test_a_command_imports_what_it_needs_alone(module: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_what_the_list_says_of_a_command_is_what_it_says(name: str) -> None:
+def test_a_command_is_listed_with_its_own_summary(name: str) -> None:
     deferred = DeferredCommand(name)
     command = deferred.load()
     assert (command.help or "").splitlines()[0] == deferred.short_help

@@ -207,5 +207,5 @@ def test_openmetrics_equals_the_reference(lines: list[tuple[int, str, str, str, 
         found = ours(parser, parser.parse(text.encode()))
         expected = theirs(wanted, wire)
         assert found.keys() == expected.keys()
-        for key, (wanted, at) in expected.items():
-            assert found[key] == (wanted, None if at is None else pytest.approx(at, abs=1e-6))
+        for key, (reading, at) in expected.items():
+            assert found[key] == (reading, None if at is None else pytest.approx(at, abs=1e-6))

@@ -37,7 +37,7 @@ def columns_of(lines: Sequence[str]) -> list[str]:
 @pytest.mark.parametrize("runs", [1, 8, 40])
 @pytest.mark.parametrize("width", [80, 120, 200])
 @pytest.mark.parametrize("changes", [False, True])
-def test_a_table_fits_its_terminal_and_says_what_is_hidden(runs: int, width: int, changes: bool) -> None:
+def test_a_table_fits_its_terminal_and_names_what_is_hidden(runs: int, width: int, changes: bool) -> None:
     lines = drawn(sheet(runs, changes=changes), width)
     assert max(map(len, lines)) <= width
     assert not any("…" in line for line in lines)

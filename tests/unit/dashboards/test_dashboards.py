@@ -114,7 +114,7 @@ def test_a_panel_that_lacks_something_is_found() -> None:
     assert list(faults(made)) == ["2 panels have the id 1"]
 
 
-def test_build_writes_what_check_asks_for(tmp_path: Path) -> None:
+def test_build_writes_what_check_requires(tmp_path: Path) -> None:
     runner = CliRunner()
     built = runner.invoke(app, ["dashboards", "build", "-o", str(tmp_path)])
     assert built.exit_code == 0

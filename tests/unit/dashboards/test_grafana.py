@@ -27,7 +27,7 @@ def test_variables_are_put_in(text: str, value: grafana.Value, expected: str) ->
     assert grafana.interpolated(text, {"run": value, "one": value}, VARIABLES) == expected
 
 
-def test_a_variable_as_it_is_has_no_place_in_a_query() -> None:
+def test_a_query_holds_no_raw_variable() -> None:
     with pytest.raises(ValueError, match="'raw' is a format"):
         grafana.interpolated("${run:raw}", {"run": ["a"]}, VARIABLES)
 
@@ -70,7 +70,7 @@ def test_points_are_as_far_from_each_other_as_fits_the_panel(
     assert grafana.Span(0, seconds).interval(panel) == expected
 
 
-def test_a_repeated_panel_asks_once_for_each_value() -> None:
+def test_a_repeated_panel_queries_once_for_each_value() -> None:
     target = {"refId": "A", "format": "table", "rawSql": "${run:sqlstring} $__interval_ms"}
     panel = {"id": 2, "type": "stat", "gridPos": {"w": 24}, "targets": [target]}
     board = {

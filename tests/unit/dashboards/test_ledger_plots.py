@@ -61,7 +61,7 @@ def shapes(figure: ET.Element) -> dict[str, ET.Element]:
     return {one.attrib["id"]: one for one in figure.iter(f"{SVG}g") if one.get("id", "").startswith("block-")}
 
 
-def test_a_ledger_says_what_it_shows() -> None:
+def test_a_ledger_is_labeled() -> None:
     lost = block(2, 900, 2700, cost=Cost(2.0, 0.5, ("20/2/1",)))
     crashed = block(3, 2800, 3500, placed={"early": True, "status": "failed", "reason": "out of memory"})
     marked = block(1, 0, 1800, marks=(Mark("", "phase", "train", START + 60), Mark("", "rule", "slow", START + 90)))

@@ -82,7 +82,7 @@ def test_on_a_narrow_screen_words_give_way(width: int) -> None:
     assert all(value in text for value in ("20/1/1 *", "3.25 cores", "1.0 GiB", "50%†", "250 W†"))
 
 
-def test_on_a_low_screen_those_that_go_on_stay() -> None:
+def test_on_a_low_screen_running_ones_stay() -> None:
     runs = [busy(number, status="finished" if number < 9 else "running") for number in range(1, 12)]
     lines = drawn(live_table(Watched((*runs, WatchedRun(run(12, "pending"))), over=False), 100, 18), 100)
     labels = [line.split()[0] for line in lines if line.startswith(" 20/")]
@@ -90,7 +90,7 @@ def test_on_a_low_screen_those_that_go_on_stay() -> None:
     assert "… and 8 runs: 8 finished" in lines
 
 
-def test_what_is_wrong_and_what_is_over_is_said() -> None:
+def test_errors_and_ends_are_reported() -> None:
     waiting = drawn(live_table(Watched((), over=False), 80, 24), 80)
     assert waiting == ["Waiting for the first run.", "Ctrl-C leaves; the runs continue."]
     awaited = Watched((), over=False, awaited=("21 names no run [yet]",))

@@ -29,9 +29,7 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_output_is_passed_on_while_the_run_goes_on(
-    folder: RunFolder, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_output_is_passed_on_during_the_run(folder: RunFolder, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     output = OutputCopies(folder.path.parent)
     output.started("run")
     seen = bytearray()
@@ -57,7 +55,7 @@ def test_what_was_written_last_is_passed_on(folder: RunFolder, capfdbinary: pyte
     assert capfdbinary.readouterr().out == b"all\n" * 100_000
 
 
-def test_a_reader_that_is_gone_ends_nothing(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_has_exited_ends_nothing(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as closed:

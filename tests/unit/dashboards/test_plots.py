@@ -85,11 +85,11 @@ def test_values_are_in_the_unit_in_which_they_are_read(metric: str, unit: str, l
         ("epoch", 3, "epoch"),
     ],
 )
-def test_a_common_axis_says_what_it_counts(align: str, longest: float, title: str) -> None:
+def test_a_common_axis_shows_what_it_counts(align: str, longest: float, title: str) -> None:
     assert time_axis(align, longest).title == title
 
 
-def test_a_figure_says_what_it_shows() -> None:
+def test_a_plot_is_labeled() -> None:
     curves = series("20/1/1 narrow", [1500.0, 1700.0]), series("20/1/2 wide", [800.0, 900.0], simulated=True)
     loss = series("20/1/1 narrow", [2.0, 1.0], metric="loss", unit="")
     found = texts(
@@ -232,14 +232,14 @@ def test_an_axis_of_amounts_begins_at_zero() -> None:
     assert not lay_out(chart(series("20/1/1", [0.98], metric="accuracy", unit=""))).panels[0].from_zero
 
 
-def test_scopes_that_were_asked_for_are_told_apart() -> None:
+def test_selected_scopes_are_distinguished() -> None:
     own, host = series("20/1/1", [1.0], scope="process"), series("20/1/1", [2.0], scope="host")
     legend = lay_out(chart(own, host)).legend
     assert legend[0].style != legend[1].style
     assert tuple(one.name for one in legend) == ("20/1/1 (process)", "20/1/1 (host)")
 
 
-def test_bars_say_what_they_show() -> None:
+def test_bars_are_labeled() -> None:
     loss = bar("20/1/1 narrow", 0.5, metric="loss", unit="", low=0.5, high=0.5, p95=None)
     found = bars(
         bar("20/1/1 narrow", 1200.0), bar("20/1/2 wide", 600.0, simulated=True), loss, notices=(notice("a note"),)

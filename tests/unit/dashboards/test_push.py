@@ -96,7 +96,7 @@ def test_provisioned_dashboards_stay_as_they_are(grafana: GrafanaServer) -> None
         ({"jsonData": {}}, "minimum interval of 1s"),
     ],
 )
-def test_a_data_source_that_will_not_do_is_told(
+def test_an_unsuitable_data_source_is_reported(
     grafana: GrafanaServer, changes: dict[str, object] | None, expected: str
 ) -> None:
     grafana.sources.clear()
@@ -116,14 +116,14 @@ def test_an_editor_can_push_but_not_look_at_the_data_source(grafana: GrafanaServ
     assert set(grafana.dashboards) == set(BOARDS)
 
 
-def test_a_viewer_is_told_what_is_missing(grafana: GrafanaServer) -> None:
+def test_a_viewer_sees_what_is_missing(grafana: GrafanaServer) -> None:
     grafana.role = "Viewer"
     assert "403 You'll need additional permissions" in (message := error())
     assert "role Editor" in message
 
 
 @pytest.mark.parametrize(("token", "reason"), [(None, "401 Unauthorized"), ("glsa_wrong", "401 Invalid API key")])
-def test_who_is_not_let_in_is_told_how(
+def test_unauthenticated_users_see_how_to_log_in(
     grafana: GrafanaServer, monkeypatch: pytest.MonkeyPatch, token: str | None, reason: str
 ) -> None:
     monkeypatch.delenv("BENCH_GRAFANA_TOKEN")

@@ -10,7 +10,7 @@ from hypergauge.sql.queries.notices import Notice
 from tests.support.data.pictures import chart, notice, series
 
 
-def test_what_all_lines_have_in_common_is_said_once() -> None:
+def test_what_all_lines_have_in_common_is_shown_once() -> None:
     columns = [Column("host"), Column("lr"), Column("note"), Column("status")]
     lines = [(f"20/1/{at}", [Value("node1"), Value(str(at)), Value(""), Value("finished")]) for at in range(1, 5)]
     found = table(columns, lines)

@@ -71,7 +71,7 @@ def test_the_first_warning_stands_for_the_others() -> None:
         ("lr", None), ("steps_per_second", None), ("access_time", None), ("traces", None),
     ],
 )  # fmt: skip
-def test_the_name_of_a_metric_tells_what_is_better(name: str, sign: int | None) -> None:
+def test_the_name_of_a_metric_shows_what_is_better(name: str, sign: int | None) -> None:
     assert better(name) == sign
 
 

@@ -35,7 +35,7 @@ def words(sheet: Sheet) -> list[dict[str, str]]:
     ]
 
 
-def test_tables_say_what_is_known() -> None:
+def test_tables_show_what_is_known() -> None:
     found = interference(
         pair(member("a", Ratio(1.5, 1.25, 1.8)), member("b", None, simulated=True), Ratio(0.8, 0.7, 0.9)),
         pair(member("a", Ratio(1.2), over="together"), member("c", Ratio(1.1), together=0.5), how="MPS"),
@@ -73,7 +73,7 @@ def test_letters_are_read_on_every_color(slowdown: float) -> None:
     assert (light + 0.05) / 0.05 > 4.5, "WCAG's AA, in black"
 
 
-def test_colors_say_which_way_and_how_far() -> None:
+def test_colors_show_which_way_and_how_far() -> None:
     assert shade(1) == "#ffffff"
     assert shade(3) == shade(9) == "#d55e00"
     assert int(shade(1.2)[5:], 16) > int(shade(2)[5:], 16)

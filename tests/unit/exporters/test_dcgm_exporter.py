@@ -170,7 +170,7 @@ def test_own_variables_precede_dcgm_exporters(tmp_path: Path) -> None:
     assert re.findall("# TYPE (.*)", text) == ["DCGM_FI_DEV_GPU_TEMP gauge"]
 
 
-def test_a_gpu_in_mig_mode_without_instances_has_board_metrics(tmp_path: Path) -> None:
+def test_a_gpu_in_mig_mode_without_instances_has_whole_device_metrics(tmp_path: Path) -> None:
     text = exposition(make_exporter(tmp_path, Given(gpu())))
     assert values(text, "DCGM_FI_DEV_POWER_USAGE") == ["512.250000"]
     assert "GPU_I" not in text

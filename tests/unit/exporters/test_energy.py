@@ -244,7 +244,7 @@ def test_slices_of_a_profile(profile: str, share: float) -> None:
     assert found["a 7 instance_size"] == share
 
 
-def test_a_board_never_seen_idle_has_its_data_sheets_idle_power() -> None:
+def test_a_gpu_never_seen_idle_has_its_data_sheets_idle_power() -> None:
     busy = [at(10 * n, on(1, 1.0), gpu=H100, power=500, energy=5000 * n) for n in range(3)]
     found = split(*busy)
     assert parts(found) == {"idle": 1400, "a sm_time": 8600}
@@ -335,7 +335,7 @@ def moments(draw: st.DrawFn) -> Sample:
 
 
 @given(st.lists(moments(), max_size=12), st.dictionaries(st.sampled_from([A, B]), st.floats(0, 500)))
-def test_parts_sum_up_to_the_board_and_never_fall(steps: list[Sample], ended: dict[str, float]) -> None:
+def test_parts_sum_up_to_the_whole_gpu_and_never_fall(steps: list[Sample], ended: dict[str, float]) -> None:
     found = EnergySplit()
     time, counters, first = 0.0, {"GPU-0": 1e6, "GPU-1": 2e9}, dict[str, float]()
     totals: dict[object, float] = {}

@@ -90,7 +90,7 @@ def test_all_metrics_of_an_agx_xavier() -> None:
         ("tx2", "jetson_rail_power_watts VDD_SYS_GPU", 0.152),
     ],
 )
-def test_formats_of_boards_and_releases(device: str, name: str, value: float | None) -> None:
+def test_formats_of_devices_and_releases(device: str, name: str, value: float | None) -> None:
     assert samples(LINES[device]).get(name) == value
 
 

@@ -109,7 +109,7 @@ def test_each_device_has_exactly_its_supported_metrics(document: str, driver: st
     assert reader.read().gpus == (expected,)
 
 
-def test_mig_instances_have_their_memory_and_one_board() -> None:
+def test_mig_instances_have_their_memory_and_one_gpu() -> None:
     nvml = NvmlDouble("a100-mig")
     (gpu,) = GpuReader(nvml, nvml.clock).read().gpus
     instances = tuple(MigInstance(slot.gpu_instance_id, slot.uuid, "1g.20gb") for slot in nvml.cards[0].slots)

@@ -107,7 +107,7 @@ def test_without_root_instances_have_no_positions(nvml: Any, gpus: list[str]) ->
         control.remove(gpus[1], there[0].gpu_instance_id)
 
 
-def test_removal_waits_for_an_ending_process(nvml: Any, gpus: list[str]) -> None:
+def test_removal_waits_for_an_exiting_process(nvml: Any, gpus: list[str]) -> None:
     destroyed: list[object] = []
 
     def destroy(instance: object) -> None:

@@ -109,7 +109,7 @@ def test_a_repetition_in_which_one_failed_is_left_out_and_named() -> None:
     assert list(facts(found))[-2:] == refused
 
 
-def test_runs_that_go_on_and_those_on_whose_gpu_somebody_else_was_are_left_out() -> None:
+def test_running_runs_and_those_with_other_processes_on_their_gpu_are_left_out() -> None:
     going = run(2, 1, "b", 20, 10, status="running", ended_at=None)
     _, out = concurrent_runs([ALONE[0], going], {ALONE[0].run_id: ["7/1/1"]})
     assert [one.reason for one in out] == ["7/1/1 used the GPU of 1/1/1, too", "1/2/1 is running"]
@@ -188,7 +188,7 @@ def test_where_steps_are_known_the_slowdown_is_over_the_time_together() -> None:
     assert "1/3/1 a: 8.0 s beside others, 4.0 s alone for as much (1/1/1): 100% longer" in list(verdict(found))
 
 
-def test_steps_are_asked_of_those_alone_on_an_instance_as_well() -> None:
+def test_steps_are_read_of_those_alone_on_an_instance_as_well() -> None:
     runs = [dataclasses.replace(one, collocation="3g.20gb" if one in UNEVEN[2:] else "-") for one in UNEVEN]
     on_instance = run(4, 1, "a", 90, 12, collocation="3g.20gb")
     a, _ = evaluated([*runs, on_instance], Measured(progress=STEPS)).sets[0].members
@@ -200,7 +200,7 @@ def test_steps_are_asked_of_those_alone_on_an_instance_as_well() -> None:
     assert a.on_instance.ratio.value == pytest.approx(8 / 4.8)
 
 
-def test_where_they_are_not_it_is_said_to_be_diluted() -> None:
+def test_diluted_values_are_marked() -> None:
     found = evaluated(UNEVEN)
     a = found.sets[0].members[0]
     assert a.slowdown is not None
@@ -221,7 +221,7 @@ def test_the_time_of_a_step_is_that_while_all_were_there() -> None:
 # --- amounts ----------------------------------------------------------------------------------------------------------
 
 
-def test_energy_is_that_of_the_boards_once_and_of_work_what_all_count() -> None:
+def test_energy_is_that_of_the_whole_gpus_once_and_of_work_what_all_count() -> None:
     energy = {one.run_id: watts * (one.duration or 0) for one, watts in zip(UNEVEN, (200, 300, 350, 400), strict=True)}
     counts = {one.run_id: {"epochs": 4} for one in UNEVEN}
     [one] = evaluated(UNEVEN, Measured(energy=energy, counts=counts)).sets

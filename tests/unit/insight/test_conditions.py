@@ -58,7 +58,7 @@ def test_what_is_no_condition(text: str, message: str) -> None:
         ("duration>20GiB", "seconds", "duration is in seconds, not in bytes"),
     ],
 )
-def test_a_bound_is_in_the_unit_of_its_figure(text: str, unit: str, message: str) -> None:
+def test_a_bound_is_in_the_unit_of_its_metric(text: str, unit: str, message: str) -> None:
     condition = Condition.parse(text)
     with pytest.raises(BadRequest, match=re.escape(message)):
         condition.check_unit(unit)

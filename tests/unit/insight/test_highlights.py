@@ -58,7 +58,7 @@ def test_phases_begin_within_two_points_of_the_truth(parts: list[tuple[str, floa
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("count", [8, 60, 600, 3600])
-def test_a_run_in_which_nothing_changes_is_one_line_that_says_so(count: int, seed: int) -> None:
+def test_a_run_in_which_nothing_changes_is_one_line(count: int, seed: int) -> None:
     [line] = detected(signals(measured([("training", count)], seed=seed)))
     assert (line.start, line.end, line.kind) == (0, count, "steady")
     assert re.fullmatch(
@@ -90,7 +90,7 @@ def test_a_step_of_three_times_the_noise_is_found(size: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_slow_drift_is_no_change_but_is_told(seed: int) -> None:
+def test_a_slow_drift_is_no_change_but_is_reported(seed: int) -> None:
     values = measured([("initialization", 20), ("training", 1800)], seed=seed)
     values["memory_used"] += np.linspace(0, 20 * GIB, 1820)
     values["gpu_utilization"] -= np.linspace(0, 0.3, 1820)
@@ -100,7 +100,7 @@ def test_a_slow_drift_is_no_change_but_is_told(seed: int) -> None:
     assert found[3].text.startswith("GPU fell all the time, from 9")
 
 
-def test_what_was_not_measured_is_told_and_moves_nothing() -> None:
+def test_unmeasured_intervals_are_reported_and_move_nothing() -> None:
     kept = np.ones(600, np.bool_)
     kept[200:260] = False
     found = detected(
@@ -228,7 +228,7 @@ def test_what_is_found_agrees_with_what_was_tracked(seed: int) -> None:
     assert "checkpoint: GPU at" in text
 
 
-def test_a_run_without_a_gpu_is_told_by_its_cpu() -> None:
+def test_a_run_without_a_gpu_is_detected_by_its_cpu() -> None:
     levels = {
         "initialization": {"cpu_usage": 0.3, "memory_used": 0.2 * GIB},
         "training": {"cpu_usage": 3.9, "memory_used": 1.0 * GIB},

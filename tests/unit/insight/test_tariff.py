@@ -92,7 +92,7 @@ def test_a_gpu_has_the_price_of_the_longest_name_that_its_model_contains(tmp_pat
         ("[gpu_hour]\nH100 = '2'", "[gpu_hour] H100 is '2', but must be a number of at least 0"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, expected: str) -> None:
+def test_errors_in_a_file_are_reported(tmp_path: Path, text: str, expected: str) -> None:
     with pytest.raises(BadRequest) as error:
         load(tmp_path, text)
     assert str(error.value) == f"{tmp_path / 'tariff.toml'}: {expected}"

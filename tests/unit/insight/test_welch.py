@@ -114,7 +114,7 @@ def test_a_thousand_verdicts() -> None:
     assert stated == pytest.approx(alarms(1.05 * new, old, 0.02), abs=0.05)
 
 
-def test_as_many_repetitions_as_it_says_are_enough() -> None:
+def test_the_stated_number_of_repetitions_is_enough() -> None:
     random = np.random.default_rng(19)
     number = welch.repetitions(math.log(1.05 / 1.02), SPREAD**2, ALPHA, 0.8)
     assert number == 7
@@ -168,7 +168,7 @@ def test_values_that_never_differ_are_tested_by_how_many_there_are() -> None:
     assert welch.p_value(0.1, (1e-4, 0.0), (3, 3)) < 0.01
 
 
-def test_two_attempts_that_are_far_apart_say_nothing() -> None:
+def test_two_attempts_that_are_far_apart_have_no_verdict() -> None:
     apart = group(np.array([1.0, 100.0]))
     [found] = verdicts([Trial(Condition.parse("loss>+3%"), "loss", "", "", apart, apart)], 1e-6)
     assert found.statistics is not None

@@ -41,7 +41,7 @@ def test_no_secret_is_shown_wherever_parameters_go(write: Write) -> None:
     assert "hunter2" not in made.shown
 
 
-def test_a_named_environment_is_where_bench_toml_says(write: Write, tmp_path: Path) -> None:
+def test_a_named_environment_is_where_bench_toml_points(write: Write, tmp_path: Path) -> None:
     python = tmp_path / "env" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)

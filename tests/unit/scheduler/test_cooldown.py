@@ -37,7 +37,7 @@ def temperature(value: float, at: float = 100, gpu: str = "GPU-a") -> NewestValu
         ([], []),
     ],
 )
-def test_what_is_not_yet_as_before_is_said(found: list[NewestValue], expected: list[str]) -> None:
+def test_values_above_their_baseline_are_reported(found: list[NewestValue], expected: list[str]) -> None:
     assert list(map(str, excesses(COLD, found, since=99.5, now=101))) == expected
 
 
@@ -105,7 +105,7 @@ def test_a_gpu_that_is_not_measured_holds_nothing_back() -> None:
     assert (machine.now, machine.messages) == (1005, [])
 
 
-def test_where_nothing_is_measured_that_is_said() -> None:
+def test_missing_measurements_are_reported() -> None:
     machine = Machine(temperatures={}, load=None)
     cooldown = machine.cooldown()
     cooldown.before_workload([], [], machine.messages.append)

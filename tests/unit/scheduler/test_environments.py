@@ -82,7 +82,7 @@ def test_a_conda_environment_is_made_from_its_file(write: Write, programs: Path,
     assert command_of(file, file.rows[0]).python == f"{programs.parent}/envs/torch/bin/python"
 
 
-def test_a_conda_environment_that_cannot_be_made_is_said_and_removed(write: Write, programs: Path) -> None:
+def test_a_conda_environment_that_cannot_be_made_is_reported_and_removed(write: Write, programs: Path) -> None:
     fake_conda.install(programs)
     file = write("1,1,conda:torch,train.py,,,")
     Path("environment.yml").write_text("name: torch\ndependencies: [python, pytroch]\n")
@@ -200,7 +200,7 @@ def test_a_container_finds_a_script_behind_a_link(write: Write, docker: Path, tm
     assert f"type=bind,source={tmp_path}/link,target={tmp_path}/link" in words
 
 
-def test_without_gpus_none_are_asked_for(write: Write, docker: Path, tmp_path: Path) -> None:
+def test_without_gpus_none_are_requested(write: Write, docker: Path, tmp_path: Path) -> None:
     words, _ = start(RunFolder(tmp_path), command(write(f"1,1,docker:{IMAGE},train.py,,,")))
     assert "--gpus" not in words
     assert words[-3:] == [IMAGE, "python", f"{Path.cwd()}/train.py"]

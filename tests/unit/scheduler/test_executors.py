@@ -72,7 +72,7 @@ def test_words_of_rows_mean_the_jobs_gpus_in_their_order(tmp_path: Path) -> None
         assign_devices(rows, [gpus[0]], [])
 
 
-def test_rows_that_want_an_instance_are_dealt_one_wherever_it_is(tmp_path: Path) -> None:
+def test_rows_that_want_an_instance_are_assigned_one_wherever_it_is(tmp_path: Path) -> None:
     gpus = inventory("2xA100:1x3g.20gb+1x1g.5gb").gpus
     uuids = [one.uuid for gpu in gpus for one in gpu.mig]
     rows = parsed(tmp_path, ("0", "3g.20gb"), ("0", "3g.20gb"), ("5", "1g.5gb"))
@@ -106,11 +106,11 @@ def test_rows_that_want_an_instance_are_dealt_one_wherever_it_is(tmp_path: Path)
         ({"status": "pending", "stop_reason": "x"}, JobState("ended"), RunExit("stopped", "it was stopped before it began")),
     ],
 )  # fmt: skip
-def test_whose_word_counts(found: dict[str, Any], state: JobState, expected: RunExit | None) -> None:
+def test_precedence_of_run_exits(found: dict[str, Any], state: JobState, expected: RunExit | None) -> None:
     assert exit_of(replace(RUNNING, **found), state, None) == expected
 
 
-def test_a_job_says_itself_why_it_could_not_begin() -> None:
+def test_a_job_reports_why_it_could_not_begin() -> None:
     run = replace(RUNNING, status="pending")
     assert exit_of(run, JobState("ended"), "no such script") == RunExit("failed", "no such script")
 
@@ -135,7 +135,7 @@ def planned(count: int) -> list[PlannedWorkload]:
     return [PlannedWorkload(20, number, ()) for number in range(1, count + 1)]
 
 
-def test_turns_begin_in_order_and_repetitions_wait() -> None:
+def test_iterations_begin_in_order_and_repetitions_wait() -> None:
     begun: list[tuple[str, int]] = []
     ended: list[tuple[str, int]] = []
 
@@ -152,7 +152,7 @@ def test_turns_begin_in_order_and_repetitions_wait() -> None:
     assert sorted(begun) == [("20/1", 1), ("20/1", 2), ("20/2", 1), ("20/2", 2)]
 
 
-def test_an_error_lets_no_further_turn_begin_and_is_raised_when_the_others_have_ended() -> None:
+def test_an_error_lets_no_further_iteration_begin_and_is_raised_when_the_others_have_ended() -> None:
     begun: list[str] = []
     second = threading.Event()
 
@@ -171,7 +171,7 @@ def test_an_error_lets_no_further_turn_begin_and_is_raised_when_the_others_have_
     assert begun == ["20/1", "20/2", "ended"]
 
 
-def test_interrupts_ask_those_that_go_on_to_stop_and_then_at_once() -> None:
+def test_interrupts_stop_running_jobs_gracefully_and_then_at_once() -> None:
     stopping, reactions = Stopping(), []
 
     def run(iteration: Iteration) -> list[Outcome]:
@@ -198,7 +198,7 @@ def test_interrupts_ask_those_that_go_on_to_stop_and_then_at_once() -> None:
     assert reactions == ["asked", "at once"]
 
 
-def test_an_executor_that_is_away_is_asked_again_and_that_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_executor_that_is_away_is_retried_and_that_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hypergauge.scheduler.executors.batch.retry._FIRST_SECONDS", 0.01)
     messages: list[str] = []
     answers = [ExecutorAway("it is away"), ExecutorAway("it is away"), None]

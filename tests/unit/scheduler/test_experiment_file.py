@@ -166,7 +166,7 @@ def test_environment(write: Write, text: str, environment: Environment) -> None:
     assert str(row.environment) == text
 
 
-def test_profilers_are_kept_apart_from_listeners(write: Write) -> None:
+def test_profilers_are_kept_apart_from_exporters(write: Write) -> None:
     row = only_row(write, Listeners="free + nsys+ps+perf+weather")
     assert row.listeners == ("host", "process", "weather")
     assert row.wrappers == ("nsys", "perf")
@@ -224,7 +224,7 @@ def test_bad_files(write: Write, content: str | bytes, problem: str) -> None:
     assert path.read_bytes() == before
 
 
-def test_says_everything_at_once_in_order(write: Write) -> None:
+def test_reports_everything_at_once_in_order(write: Write) -> None:
     path = sample(write, "bad.csv")
     with pytest.raises(BadExperimentFile) as caught:
         load(path, Inventory(), EXPORTERS)

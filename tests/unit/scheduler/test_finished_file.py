@@ -37,14 +37,12 @@ def test_a_finished_file_starts_nothing(command: Command, home: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("option", [["--rerun", "failed"], ["--rerun", "all"], ["--dry-run"]], ids=" ".join)
-def test_what_asks_for_more_than_the_file_says_asks_the_database(
-    command: Command, home: Path, option: list[str]
-) -> None:
+def test_options_beyond_the_file_query_the_database(command: Command, home: Path, option: list[str]) -> None:
     assert command("schedule", "done.csv", *option)[0] == 1
 
 
 @pytest.mark.parametrize("status", ["", "running"])
-def test_a_row_that_is_to_do_or_goes_on_asks_the_database(
+def test_a_pending_or_running_row_queries_the_database(
     command: Command, home: Path, tmp_path: Path, status: str
 ) -> None:
     (tmp_path / "done.csv").write_text(DONE + f"1,3,train.py,{status},\n")

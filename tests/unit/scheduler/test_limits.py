@@ -104,7 +104,7 @@ def test_what_limits_is_found(tmp_path: Path, files: dict[str, str], expected: M
     assert Memory.read(root_of(tmp_path, files)) == expected
 
 
-def test_this_host_says_something() -> None:
+def test_this_host_answers() -> None:
     memory = Memory.read()
     assert memory.limit_bytes is not None
     assert memory.limit_bytes > 1 << 27

@@ -70,7 +70,7 @@ def install(packages: Path, name: str, version: str, origin: object = None) -> N
         (folder / "direct_url.json").write_text(json.dumps(origin))
 
 
-def test_packages_are_asked_for_anew_when_some_were_installed(python: tuple[str, Path], tmp_path: Path) -> None:
+def test_packages_are_listed_anew_when_some_were_installed(python: tuple[str, Path], tmp_path: Path) -> None:
     interpreter, packages = python
     install(packages, "torch", "2.5.1")
     cache = tmp_path / "cache"
@@ -85,7 +85,7 @@ def test_packages_are_asked_for_anew_when_some_were_installed(python: tuple[str,
     assert found.lock("python") == f"# python, Python {version}\napex @ git+https://x/y.git@abc\ntorch==2.5.1\n"
 
 
-def test_an_interpreter_that_does_not_say(tmp_path: Path) -> None:
+def test_an_interpreter_without_an_answer(tmp_path: Path) -> None:
     found = packages_of(["false"], tmp_path, dict(os.environ))
     assert found.lock("false") == "# false: its packages cannot be listed: exit status 1\n"
     assert list(tmp_path.iterdir()) == []
@@ -100,7 +100,7 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Containe
         yield Container(str(program), "torch:1")
 
 
-def test_packages_of_an_image_are_asked_for_in_it(docker: Container, tmp_path: Path) -> None:
+def test_packages_of_an_image_are_listed_in_it(docker: Container, tmp_path: Path) -> None:
     # The entry point of an image may print a greeting.
     greeting = "import os, sys; print('== PyTorch ==', flush=True); os.execvp(sys.argv[1], sys.argv[1:])"
     start = docker.query_command(["python", "-c", greeting, sys.executable], "a")

@@ -60,7 +60,7 @@ def test_a_daemon_is_started_for_its_devices_and_leaves_nothing(daemon: MpsDaemo
     daemon.stop()
 
 
-def test_clients_are_told_where_it_is() -> None:
+def test_clients_know_where_it_is() -> None:
     daemon = MpsDaemon(Path("/tmp/x"))
     folders = {"CUDA_MPS_PIPE_DIRECTORY": "/tmp/x/pipe", "CUDA_MPS_LOG_DIRECTORY": "/tmp/x/log"}
     assert daemon.variables() == folders
@@ -94,7 +94,7 @@ def test_the_daemon_is_no_process_of_the_run_that_it_was_started_in(
     assert not {"BENCH_RUN_ID", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"} & psutil.Process(pid).environ().keys()
 
 
-def test_a_daemon_that_does_not_start_says_why(daemon: MpsDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_that_does_not_start_reports_why(daemon: MpsDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_MPS_REFUSES", "Operation not permitted")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(GpuUnavailable) as caught:

@@ -11,7 +11,7 @@ from tests.support.waiting import HUNG_SECONDS
 
 
 @pytest.mark.parametrize("items", [[], [1], [1, 2], list(range(100))])
-def test_each_item_has_its_turn_once(items: list[int]) -> None:
+def test_each_item_runs_once(items: list[int]) -> None:
     seen: list[int] = []
     each(seen.append, items)
     assert sorted(seen) == items

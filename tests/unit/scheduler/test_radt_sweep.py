@@ -58,7 +58,7 @@ def test_one_becomes_an_experiment_file_of_the_same_runs(tmp_path: Path) -> None
     ]
 
 
-def test_what_is_not_said_is_as_in_ours(tmp_path: Path) -> None:
+def test_omitted_settings_are_as_in_ours(tmp_path: Path) -> None:
     [row] = sweep.rows(SweepFile.read(write(tmp_path, LEAST + "collocation:\ndevices: ''\nname:\n", "one.yml")))
     assert (row["Name"], row["Devices"], row["Collocation"], row["Params"]) == ("train", "", "-", "--x=1")
 

@@ -89,7 +89,7 @@ BEFORE, AFTER = Memory(16 * GIB, "host", 3), Memory(16 * GIB, "host", 4)
         (CommandExit(1, ["MyMemoryErrorHandler: none"]), "exit status 1: MyMemoryErrorHandler: none"),
     ],
 )
-def test_a_reason_says_what_ended_a_run(command: CommandExit, expected: str | None) -> None:
+def test_a_reason_names_what_ended_a_run(command: CommandExit, expected: str | None) -> None:
     assert failure(command) == expected
 
 
@@ -121,5 +121,5 @@ def test_of_much_output_the_last_lines_are_read(tmp_path: Path) -> None:
     assert last_lines(output) == [f"line {number}" for number in range(99_960, 100_000)]
 
 
-def test_an_output_that_is_gone_says_nothing(tmp_path: Path) -> None:
+def test_a_deleted_output_is_empty(tmp_path: Path) -> None:
     assert last_lines(tmp_path / "output.log") == []

@@ -10,7 +10,7 @@ from hypergauge.scheduler.supervisor.run_clock import RunClock
 
 
 @pytest.mark.parametrize("step", [-3600.0, 3600.0])
-def test_it_goes_on_evenly_when_the_hosts_clock_is_set(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
+def test_it_continues_evenly_when_the_hosts_clock_is_set(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
     wall, steady = 1.75e9, 1000.0
     monkeypatch.setattr(time, "time", lambda: wall)
     monkeypatch.setattr(time, "monotonic", lambda: steady)

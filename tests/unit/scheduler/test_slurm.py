@@ -77,7 +77,7 @@ def test_slurms_states_become_ours(state: str, status: str, reason: str) -> None
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "FAILED"])
-def test_what_ended_by_itself_is_nobodys_doing(state: str) -> None:
+def test_what_ended_by_itself_has_no_requester(state: str) -> None:
     assert output_parser.run_exit(state) is None
 
 
@@ -122,7 +122,7 @@ def test_options_of_the_file_come_before_those_of_a_row(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_mig_instances_are_asked_for_by_profile(tmp_path: Path) -> None:
+def test_mig_instances_are_requested_by_profile(tmp_path: Path) -> None:
     file = rows(tmp_path, "20,1,a,0,3g.20gb,,t.py", "20,1,b,0,3g.20gb,,t.py", "20,1,c,1,1g.5gb,,t.py")
     executor = SlurmExecutor({}, None)
     assert executor._words(executor.request(file.rows))[-1] == "--gres=gpu:1g.5gb:1,gpu:3g.20gb:2"

@@ -12,7 +12,7 @@ def of(quantity: str, scope: str, mean: float | None = 2.0, total: float | None 
     return Summary("r", quantity, "", scope, 3, 3.0, mean, 1.0, 4.0, None, None, total, 3.0)
 
 
-def test_a_runs_own_figures() -> None:
+def test_a_runs_own_metrics() -> None:
     found = summary_metrics(
         [
             of("cpu_usage", "process"),
@@ -32,7 +32,7 @@ def test_a_runs_own_figures() -> None:
     assert all(is_summary_metric(name) for name in found)
 
 
-def test_a_hosts_figures_are_not_the_runs() -> None:
+def test_a_hosts_metrics_are_not_the_runs() -> None:
     assert summary_metrics([of("cpu_usage", "host"), of("memory_used", "host")], simulated=False) == {}
     assert summary_metrics([of("cpu_usage", "process"), of("cpu_usage", "host", 7.0)], simulated=False) == {
         "system/cpu_usage_mean": 2.0, "system/cpu_usage_max": 4.0, "system/cpu_time_total": 9.0,
@@ -47,14 +47,14 @@ def test_a_hosts_figures_are_not_the_runs() -> None:
         ("device", True, "system/simulated_shared_gpu_power_mean"),
     ],
 )
-def test_a_name_says_what_is_not_the_runs_own_or_not_real(scope: str, simulated: bool, name: str) -> None:
+def test_a_name_shows_what_is_not_the_runs_own_or_not_real(scope: str, simulated: bool, name: str) -> None:
     found = summary_metrics([of("gpu_power", scope), of("cpu_usage", "process")], simulated=simulated)
     assert found[name] == 2.0
     assert "system/cpu_usage_mean" in found
     assert all(is_summary_metric(one) for one in found)
 
 
-def test_a_figure_that_there_is_not_is_left_out() -> None:
+def test_a_missing_metric_is_left_out() -> None:
     assert summary_metrics([of("gpu_energy_attributed", "process", total=None)], simulated=False) == {}
     found = summary_metrics([of("cpu_usage", "process", mean=float("nan"), total=None)], simulated=False)
     assert found == {"system/cpu_usage_max": 4.0}

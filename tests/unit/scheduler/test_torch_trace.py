@@ -160,7 +160,7 @@ def test_a_script_without_an_optimizer_leaves_a_trace_of_its_first_seconds(run: 
 
 
 @needs_torch
-def test_a_script_that_is_too_short_says_so(run: Run, trace: Path) -> None:
+def test_a_script_that_is_too_short_is_reported(run: Run, trace: Path) -> None:
     done = run(TRAIN, "2", "0", "0", python=TORCH_PYTHON)
     assert (done.returncode, done.stdout) == (0, "trained\n")
     assert "there is no trace, since the script ended before its step 4" in done.stderr

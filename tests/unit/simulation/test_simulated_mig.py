@@ -249,7 +249,7 @@ def test_an_instance_can_be_removed_while_its_process_uses_another_device() -> N
     eventually(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(whole), lambda energy: energy > before)
 
 
-def test_an_instance_is_busy_by_itself_and_the_board_by_its_share() -> None:
+def test_an_instance_is_busy_by_itself_and_the_whole_gpu_by_its_share() -> None:
     nvml = opened("1xA100:7x1g.5gb", dcgm=True)
     gpu = nvml.nvmlDeviceGetHandleByIndex(0)
     device = mig_devices(nvml, gpu)[4]

@@ -56,7 +56,7 @@ def test_what_is_on_a_hosts_loopback_is_its_own_and_of_several_the_first_counts(
     assert list(reachable([own, others, addressed, later, gpus])) == [own, addressed, gpus]
 
 
-def test_an_announced_listener_is_a_target_of_its_own_job_and_host(tmp_path: Path) -> None:
+def test_an_announced_exporter_is_a_target_of_its_own_job_and_host(tmp_path: Path) -> None:
     file = tmp_path / "targets.yml"
     file.write_text("scrape_configs: [{job_name: site, announced_sd_configs: [{}]}]")
     [config] = read_config(file, 1.0)

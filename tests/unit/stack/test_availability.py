@@ -47,7 +47,7 @@ class Unmakeable(Broken):
         raise KeyError("THEIR_HOME")
 
 
-def test_listeners_are_asked_and_let_go_of_and_a_broken_one_costs_nobody_else(
+def test_exporters_are_checked_and_closed_and_a_broken_one_costs_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = Registry()

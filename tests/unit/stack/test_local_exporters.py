@@ -34,7 +34,7 @@ def scraped(exporters: LocalExporters) -> dict[str, str]:
     return {target.listener: target.url.split("/")[2] for target in exporters().values()}
 
 
-def test_a_listener_that_is_started_later_is_scraped_too(settings: Settings) -> None:
+def test_an_exporter_that_is_started_later_is_scraped_too(settings: Settings) -> None:
     exporters = LocalExporters(settings)
     assert scraped(exporters) == {}
     start(settings, "exporter-host", 1001)
