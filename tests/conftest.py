@@ -30,7 +30,7 @@ NewFolder = Callable[[], Path]
 # Commands keep to the width that it names, and pytest-xdist sets it in its workers.
 os.environ.pop("COLUMNS", None)
 
-# How long an example takes says nothing where other tests run beside it.
+# The duration of an example means nothing where other tests run at the same time.
 hypothesis_settings.register_profile("timeless", hypothesis_settings.default, deadline=None)
 hypothesis_settings.load_profile("timeless")
 
@@ -149,7 +149,7 @@ def apache_dsn(new_folder: NewFolder) -> Iterator[str]:
     ]
 )
 def flavour(request: pytest.FixtureRequest) -> Flavour:
-    """Each flavour in turn."""
+    """Each flavour, one after the other."""
     chosen: Flavour = request.param
     return chosen
 
@@ -171,7 +171,7 @@ def own_database(server: str, *, timescaledb: bool, template: str = "template0")
 
 @contextlib.contextmanager
 def template(server: str, *, timescaledb: bool) -> Iterator[str]:
-    """Yield the name of a new database on `server` with our schema, to which nobody connects."""
+    """Yield the name of a new database on `server` with our schema and without connections."""
     with own_database(server, timescaledb=timescaledb) as dsn:
         with Database(Settings(home=Path(), dsn=dsn)) as database, database.session() as connection:
             name = connection.info.dbname
@@ -215,7 +215,7 @@ def database(settings: Settings, flavour: Flavour) -> Iterator[Database]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which flavours ran, so that nobody takes half a run for a whole one."""
+    """Print the flavours that ran, so that half a run is not taken for a whole one."""
     passed = [report.nodeid for report in terminalreporter.getreports("passed")]
     ran = [flavour.value for flavour in Flavour if any(f"[{flavour.value}" in node for node in passed)]
     terminalreporter.write_line(f"Database flavours that ran: {', '.join(ran) or 'none'}")
@@ -223,7 +223,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """The command in an empty folder, to be called with words: its status, its output, and the words that it says beside that."""
+    """The command in an empty folder, to be called with words: its status, its output, and the words of its error output."""
     from hypergauge.cli import main
 
     monkeypatch.chdir(tmp_path)

@@ -23,7 +23,7 @@ from tests.support.waiting import wait_for
 pytestmark = pytest.mark.slow
 
 HEADER = "Experiment,Workload,Name,Devices,Collocation,File,Params"
-# The first two are divided, the third as well and by somebody else, the others are shared.
+# The first two are divided, the third as well and by another user, the others are shared.
 SPECIFICATION = "2xA100:mig,1xA100:1x1g.5gb,2xH100"
 
 

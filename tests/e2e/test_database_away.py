@@ -116,7 +116,7 @@ def test_an_end_that_the_database_refuses_is_recorded_when_it_does_not(home: Awa
     schedule = home.start("schedule", sheet.path)
     [run] = home.running(4)
     ends_by = "alter function bench_internal.{}(text, text, timestamptz, integer, text) rename to {}"
-    home.statement(ends_by.format("end_run", "missing"))  # as in the middle of what somebody mends by hand
+    home.statement(ends_by.format("end_run", "missing"))  # as in the middle of a manual repair
     try:
         gates[0].touch()
         assert "end_run" in schedule.wait(status=1), "a refusal is no outage: the schedule says so"

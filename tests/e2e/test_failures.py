@@ -152,7 +152,7 @@ def test_a_kill_by_the_kernel_is_the_reason(home: Home) -> None:
         enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
         schedule = home.start("schedule", sheet.path, through=enter)
         # While the memory of the killed process is being taken away, the kernel no longer counts it among those to kill:
-        # who asks for memory in these milliseconds has it kill the largest of the others, which is the scheduler.
+        # an allocation in these milliseconds has it kill the largest of the others, which is the scheduler.
         if schedule.process.wait(HUNG_SECONDS) != -signal.SIGKILL:
             schedule.wait(status=1)
         wait_for(lambda: home.runs(645)[0]["status"] != "running", "the run's end")

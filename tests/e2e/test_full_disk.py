@@ -61,7 +61,7 @@ def test_a_full_disk_under_the_spool_loses_the_oldest_and_counts_them(flavour: F
 
 
 def lost(collector: Collector) -> float:
-    """Return how many samples the collector says that its spool gave up."""
+    """Return how many samples the collector's spool dropped by its own count."""
     return collector.metrics()["bench_collector_lost_samples_total"]
 
 
@@ -81,7 +81,7 @@ def test_a_full_disk_under_the_database_loses_nothing(flavour: Flavour, folder: 
             )
             collector.wait_for_scrapes(exporter, 5)
             ballast.unlink()
-            # Without room for its log a server gives up; whoever runs it then starts it, but nobody the collector.
+            # Without room for its log a server gives up; its operator then starts it, but not the collector.
             wait_for(lambda: server.answers or server.ended, "the server, or its end")
             server.start()
             account.wait_for_scrapes(exporter)

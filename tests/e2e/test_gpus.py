@@ -63,7 +63,7 @@ def place(new_folder: NewFolder) -> Iterator[GpuHome]:
 
 
 def settled(home: Home) -> None:
-    """Wait until all that runs had to say is written."""
+    """Wait until all samples of the runs are written."""
     query = "select from runs where started_at is not null having bool_and(summarised) and not exists (select from retag_queue)"
     wait_for(lambda: home.query(query), "the last sample")
 

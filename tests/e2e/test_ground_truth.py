@@ -64,7 +64,7 @@ def test_a_collector_that_slept_over_a_runs_end_tags_none_wrongly(place: Home) -
     assert run["started"] < first
     assert last < run["ended"]
     assert last - first <= run["duration"] < last - first + 5
-    # Though nobody looked at its end, all that it used is there, its 200 short-lived children among it.
+    # Though no scrape saw its end, all that it used is there, its 200 short-lived children among it.
     [cpu] = place.query(
         "select total, seconds from run_summary where run_id = %s and quantity = 'cpu_usage' and scope = 'process'"
         " and metric is null",

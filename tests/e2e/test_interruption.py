@@ -24,7 +24,7 @@ HEADER = "Experiment,Workload,Name,File,Params"
 
 @dataclass(frozen=True)
 class Scene:
-    """A file that is being scheduled: its first runs go on until their gates are there."""
+    """A file that is being scheduled: its first runs continue until their gates are there."""
 
     sheet: Sheet
     gates: dict[str, Path]
@@ -240,7 +240,7 @@ def measured(home: Home, run_id: str) -> bool:
 
 
 def drained(terminal: int) -> bytearray:
-    """Return what comes from a terminal, which grows as somebody reads it."""
+    """Return the output of a terminal, which grows as it is read."""
     shown = bytearray()
 
     def read() -> None:
@@ -263,7 +263,7 @@ def test_a_collector_that_dies_during_runs_is_started_again(home: Home) -> None:
     wait_for(lambda: home.json("status")["services"]["collector"]["up"], "its answer")
     open_gate(gates["measured"], 0)
     schedule.wait()
-    # Whoever of those that hold the stack sees it first starts it, and says so.
+    # The first holder of the stack that sees it starts it, and reports that.
     printed = [path.read_text() for path in home.folder.glob("output-*.txt")]
     assert any("collector ended unexpectedly" in one for one in printed)
     settled(home, 20)

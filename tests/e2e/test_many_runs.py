@@ -103,7 +103,7 @@ def test_many_short_runs_leave_nothing(home: Home) -> None:
 
     # While a whole workload runs, for only moments of the same state can be compared; and not in the first quarter, when
     # the scheduler has not yet made everything that it makes once.
-    assert max(sample.children for sample in samples) <= TOGETHER + 4  # git and others are asked besides
+    assert max(sample.children for sample in samples) <= TOGETHER + 4  # git and others run besides
     full = [sample for sample in samples if sample.children == TOGETHER]
     quarter = len(full) // 4
     early, late = full[quarter : 2 * quarter], full[-quarter:]

@@ -50,7 +50,7 @@ def stack() -> Iterator[Home]:
 
 
 def processes(home: Home) -> list[psutil.Process]:
-    """Return the processes that belong to a home, and the database's, which does not say so."""
+    """Return the processes that belong to a home, and the database's, whose command line does not name it."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -80,7 +80,7 @@ def test_nothing_below_its_folder_is_for_others(stack: Home) -> None:
     for top in (stack.path, server.socket_dir):
         assert top.is_dir()
         for path in [top, *top.rglob("*")]:
-            with contextlib.suppress(FileNotFoundError):  # it goes on
+            with contextlib.suppress(FileNotFoundError):  # it keeps running
                 mode = path.lstat().st_mode
                 seen += 1
                 # A link has no mode, and to a socket only those get whom its folder lets in.

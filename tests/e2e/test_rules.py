@@ -118,7 +118,7 @@ class Scene:
         return wait_for(ended, f"the end of {name}")
 
     def actions(self, name: str) -> list[dict[str, Any]]:
-        """What was done about a run's firings; all of it is done by then."""
+        """Return the actions of a run's firings when all of them are done."""
 
         def done() -> list[dict[str, Any]] | None:
             found = self.home.query(
@@ -163,7 +163,7 @@ def scene(project: Home) -> Scene:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen while runs of the scene went on, and the rules' process was killed beside them."""
+    """Observations during runs of the scene, while the rules' process was killed."""
 
     beside: list[str]
     firing: list[str]
@@ -302,7 +302,7 @@ def test_settings_that_are_wrong_are_refused_before_anything_starts(tmp_path: Pa
 
 
 def metrics(home: Home) -> dict[str, float]:
-    """Return what the process says of itself: `name`, or `name label label`."""
+    """Return the process's metrics of itself: `name`, or `name label label`."""
     url = home.json("status")["services"]["rules"]["url"]
     with urllib.request.urlopen(url, timeout=HUNG_SECONDS) as answer:
         families = text_string_to_metric_families(answer.read().decode())

@@ -53,7 +53,7 @@ def test_rows_of_a_workload_run_together_and_workloads_in_their_order(runs: dict
 
 def test_processes_of_a_workload_begin_together(home: Home, runs: dict[str, dict[str, Any]]) -> None:
     left, right = (float(home.output(runs[name]["run_id"]).split()[0]) for name in ("left", "right"))
-    # They are released together; how soon each is under way is for the machine to say.
+    # They are released together; how soon each is under way depends on the machine.
     assert left == pytest.approx(right, abs=2)
 
 

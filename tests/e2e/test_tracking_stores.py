@@ -23,7 +23,7 @@ def test_runs_are_kept_in_a_store_beside_the_experiment(home: Home, tmp_path: Pa
     words = [*COMMAND, "run", "--name", "stored", "--", "echo", "kept"]
     done = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    # Its supervisor delivers, and stops what the command has started, when nobody waits for it any more.
+    # Its supervisor delivers, and stops what the command has started, when no process waits for it any more.
     wait_for(lambda: not [*(other.path / "stack").glob("*.service")], "the end of the stack")
     if store == "mlruns":
         [status] = tmp_path.glob("mlruns/*/*/tags/hypergauge.status")

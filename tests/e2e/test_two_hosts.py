@@ -44,7 +44,7 @@ class Site:
         """Return a home on a host; what it has started ends with the test."""
         own = {
             "BENCH_DSN": conninfo.make_conninfo(self.dsn, host=self.server.name, port=5432),
-            "MLFLOW_TRACKING_URI": f"http://{self.server.name}:5000",  # nobody is there
+            "MLFLOW_TRACKING_URI": f"http://{self.server.name}:5000",  # no process is there
         }
         folder = self.folder / host.name
         folder.mkdir()
@@ -52,7 +52,7 @@ class Site:
         return self.homes[-1]
 
     def query(self, query: str, *values: object) -> list[tuple[object, ...]]:
-        """Ask the database."""
+        """Query the database."""
         with psycopg.connect(
             self.dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public"
         ) as connection:
@@ -89,7 +89,7 @@ def site(dsn: str, request: pytest.FixtureRequest) -> Iterator[Site]:
 
 
 def start_run(home: Home) -> tuple[Started, Path]:
-    """Start a run that goes on until a file is there."""
+    """Start a run that continues until a file is there."""
     gate = home.folder / "gate"
     waiting = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.1)"
     return home.start("run", "--", sys.executable, "-c", waiting), gate
@@ -147,7 +147,7 @@ def test_a_run_on_a_host_whose_clock_is_off_by_minutes_has_all_that_was_measured
     assert {host: clocks[host] for host in off} == pytest.approx(off, abs=1)
 
     def tagged() -> list[tuple[object, ...]]:
-        # What was scraped before a clock was known to be 300 s off lies within a run that goes on, until that ends.
+        # Scrapes before a clock was known to be 300 s off lie within a running run, until that ends.
         return site.query("""
             select r.host, s.metric, count(*) filter (where inside and x.time < r.started_at + interval '290 s') > 5,
                    count(*) filter (where inside <> (x.runset_id in (select runset_id from run_sets where run_id = r.run_id)))

@@ -25,7 +25,7 @@ def test_a_run_is_watched_at_a_terminal_to_its_end(home: Home) -> None:
     gate = home.folder / "gate-watched"
     command, run_id = at_step(home, "watched", gate)
     terminal = Terminal([*COMMAND, "watch", run_id], home.environment, home.folder)
-    # What the client says arrives while the run goes on, and so do its figures with curves of them.
+    # The client's reports arrive during the run, and so do its metrics with curves of them.
     pattern = r"train · epoch 3 · step 7"
     wait_for(lambda: re.search(pattern, terminal.screen), pattern)
     pattern = r"running [\d.:]+ s +[\d.]+ cores +[\d.]+ MiB"

@@ -1,6 +1,6 @@
-"""Ends its first time with the first exit status that it is told, its second time with the second, and so on.
+"""Ends its first attempt with the first of the given exit statuses, its second attempt with the second, and so on.
 
-``wait`` is no exit status: it goes on for ever then, and leaves a process in a session of its own that does as well.
+``wait`` is no exit status: it then runs for ever, and so does a process that it leaves in a session of its own.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Writes 300 kB and ends in the way it is told to."""
+"""Writes 300 kB and ends in the given way."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Has many short-lived children, and says at its end what the kernel says that all of them have used."""
+"""Has many short-lived children, and prints at its end the use of all of them according to the kernel."""
 
 import resource
 import subprocess

@@ -1,4 +1,4 @@
-"""Goes on until a file appears, and ends with the exit status in it."""
+"""Runs until a file appears, and ends with the exit status in it."""
 
 import argparse
 import os

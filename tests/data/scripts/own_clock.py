@@ -1,6 +1,6 @@
 """Uses so many seconds of one core's time, in steps of a tenth, and writes down when it began, ended, and was where.
 
-The core is the first that it may use, and so one with whoever else does this.
+The core is the first that it may use, and so the same for all such processes.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Says what it finds around it, as JSON in its first line, and marks a span."""
+"""Prints its environment as JSON in its first line, and marks a span."""
 
 import json
 import os

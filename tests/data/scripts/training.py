@@ -1,4 +1,4 @@
-"""A training that logs to MLflow and tells its phases, epochs and steps."""
+"""A training that logs to MLflow and reports its phases, epochs and steps."""
 
 import mlflow
 

@@ -20,7 +20,7 @@ from tests.support.world import World
 FEW, MANY = 600_000, 1_800_000
 SERIES = 60  # each with a sample more, by which it was opened
 MOST = 30 * 1024  # KiB that they may differ by
-# The most that the process has had by its end. (What the kernel tells of a child counts its parent's before its start.)
+# The most that the process has had by its end. (The kernel's value for a child counts its parent's before its start.)
 _COMMAND = """
 import atexit, re, sys
 from pathlib import Path

@@ -129,6 +129,6 @@ def test_a_thousand_targets_half_of_them_dead(dsn: str, new_folder: NewFolder, t
     assert memory < 400 << 20
     found = rows(dsn)
     missing = [len(bad.served[f"/good/{number}"]) - len(found.get(str(number), [])) for number in range(500)]
-    # A collector that is stopped waits for what it has just asked for, though not as long as a drowned machine may take.
+    # A collector that is stopped waits for its pending requests, though not as long as a drowned machine may take.
     assert set(missing) <= {0, 1}
     assert max(longest_gap(times) for times in found.values()) <= 2 * interval

@@ -45,7 +45,7 @@ def test_live_samples_precede_an_hours_backlog(dsn: str, home: Path) -> None:
     )
     live = "select count(*) from samples join series using (series_id) where metric = 'scripted_scrape'"
     with collecting(home, dsn) as (exporter, collector):
-        # Asked for in this order: what drains meanwhile cannot make it look better than it is.
+        # Queried in this order: what drains meanwhile cannot make it look better than it is.
         wait_for(lambda: collector.alive and account.query(live) != [(0,)], "live samples")
         assert account.query(drained) < [(len(marks),)]
         account.do("call refresh()")  # as its job may at any time: what comes now comes late

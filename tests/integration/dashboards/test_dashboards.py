@@ -25,7 +25,7 @@ BOARDS: dict[str, grafana.Json] = {
     for board in (json.loads(path.read_text()) for path in sorted(Path("dashboards/generated").rglob("*.json")))
 }
 HOURS = 3600.0
-# What lies idle or is all right has nothing to say.
+# Panels without rows where all is idle or well.
 MAY_BE_EMPTY = re.compile(r"Notices")
 CHOICES = ("as it opens", "one", "several", "all", "none")
 
@@ -149,7 +149,7 @@ CONDITIONS = ("Index Cond", "Recheck Cond", "Filter", "Vectorized Filter")
 def scans(node: grafana.Json, guarded: Mapping[str, str]) -> Iterator[str]:
     """Yield how a plan reads relations with samples."""
     name = node.get("Relation Name", "")
-    if name in guarded and node.get("Custom Plan Provider") != "ChunkAppend":  # its parts say how
+    if name in guarded and node.get("Custom Plan Provider") != "ChunkAppend":  # its parts define how
         conditions = " ".join(node.get(key, "") for key in CONDITIONS)
         yield f"{node['Node Type']} of {guarded[name]} by {conditions or 'nothing'}"
     for child in node.get("Plans", []):
@@ -165,7 +165,7 @@ def bounded(scan: str) -> bool:
 def watched(
     request: pytest.FixtureRequest, complete_dsn: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The gallery on a server that can tell the plan of each statement, inside of functions too: the wheel's cannot."""
+    """The gallery on a server that reports the plan of each statement, inside of functions too: the wheel's cannot."""
     yield from filled(complete_dsn, tmp_path_factory.mktemp("watched"), timescaledb=request.param, runs=8)
 
 

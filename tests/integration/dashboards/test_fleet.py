@@ -37,7 +37,7 @@ def info(world: World, number: int, model: str, at: float, **more: str) -> Spool
 
 
 def query(world: World, statement: str, *parameters: object) -> list[Any]:
-    """Ask with the rights of those who look at dashboards."""
+    """Query with the rights of dashboards."""
     with world.connection.transaction():
         world.connection.execute("set local role bench_reader")
         return world.connection.execute(statement.encode(), parameters).fetchall()
@@ -192,7 +192,7 @@ def test_energy_is_grouped_by_user_and_the_simulated_apart(world: World, now: fl
         counter(world, "bench_gpu_attributed_energy_joules_total", dreamed, start + 600, 500, 600),
         counter(world, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", gpu(2), start, 100_000, 1800),
         *(
-            # A board's power, repeated on its instances, and the one figure that is preferred.
+            # A whole device's power, repeated on its instances, and the one value that is preferred.
             world.gauge(metric, [start + at for at in range(1, 1801)], [100.0] * 1800, {**gpu(2), **more}, "dcgm")
             for metric, more in [
                 ("DCGM_FI_DEV_POWER_USAGE", {"GPU_I_ID": "7"}),

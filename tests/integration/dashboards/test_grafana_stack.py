@@ -54,7 +54,7 @@ def home(new_folder: NewFolder, tmp_path: Path, grafana: Path) -> Iterator[Home]
 
 
 def fetch(url: str, path: str, body: object = None, login: str | None = None) -> tuple[int, Any]:
-    """Ask Grafana, and return status and answer."""
+    """Send a request to Grafana, and return status and response."""
     request = urllib.request.Request(url + path, data=None if body is None else json.dumps(body).encode())
     if login:
         request.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())

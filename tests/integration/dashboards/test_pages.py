@@ -24,7 +24,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def drawn(opened: Browser, tmp_path: Path) -> Iterator[Browser]:
-    """A page of two runs over 100 s with power, and loss as it was logged; in the end nobody has complained."""
+    """A page of two runs over 100 s with power, and loss as it was logged; in the end there are no console errors."""
     curves = (
         series("20/1/1 narrow", [100.0 + at for at in range(100)]),
         series("20/1/2 wide", [300.0] * 80, simulated=True),
@@ -178,7 +178,7 @@ GRAY, GREEN = (0x9A, 0x9F, 0xA6), (0x00, 0x9E, 0x73)
 
 @pytest.fixture
 def crowded(opened: Browser, tmp_path: Path) -> Iterator[Browser]:
-    """A page of forty runs with power; in the end nobody has complained."""
+    """A page of forty runs with power; in the end there are no console errors."""
     curves = [series(f"20/1/{at}", [100.0 * at] * 100, 0) for at in range(1, 41)]
     path = tmp_path / "page.html"
     path.write_text(page([lay_out(chart(*curves))], "Forty runs"))

@@ -140,7 +140,7 @@ def test_a_report_names_what_was_not_measured(measured: World) -> None:
 
 @pytest.fixture
 def opened(measured: World, tmp_path: Path) -> Iterator[Browser]:
-    """The report of all runs, in a browser; in the end nobody has complained."""
+    """The report of all runs, in a browser; in the end there are no console errors."""
     found = report(measured.connection, ["20"])
     path = tmp_path / "report.html"
     path.write_text(page(found, **{found.runs[0].run_id: MANIFEST}))
@@ -153,7 +153,7 @@ def opened(measured: World, tmp_path: Path) -> Iterator[Browser]:
         assert one.complaints == []
 
 
-# Of each text on the page the contrast to the ground that it stands on, where that is below what WCAG's AA asks for.
+# Of each text on the page the contrast to the ground that it stands on, where that is below what WCAG's AA requires.
 CONTRAST = """
     (() => {
         const part = (value) => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;

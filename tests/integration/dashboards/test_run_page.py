@@ -12,7 +12,7 @@ from tests.support.world import World
 
 @pytest.fixture
 def start() -> float:
-    """When the run begins."""
+    """The start of the run."""
     return float(time.time() // 1 - 600)
 
 
@@ -21,7 +21,7 @@ def uuid(number: int) -> str:
 
 
 def query(world: World, statement: str, *parameters: object) -> list[Any]:
-    """Ask with the rights of those who look at dashboards."""
+    """Query with the rights of dashboards."""
     with world.connection.transaction():
         world.connection.execute("set local role bench_reader")
         return world.connection.execute(statement.encode(), parameters).fetchall()

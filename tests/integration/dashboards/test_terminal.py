@@ -22,7 +22,7 @@ from tests.support.world import World
 # is read backwards.
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\x1b]52;c;cm0gLXJm\x1b\\\x1b[2J\x9b31m\r\x08\x7f\u202egnp\u2066"
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-# What they say is wrong, in words of the files.
+# Complaints about the files, in the files' own words.
 REFUSED = ["collector check targets.yml", "schedule other.csv"]
 COMMANDS = [
     ["list"],
@@ -48,7 +48,7 @@ COMMANDS = [
 
 @pytest.fixture
 def hostile(world: World) -> World:
-    """Runs whose every text was written by somebody who knows terminals."""
+    """Runs whose every text holds control sequences of terminals."""
     start = time.time() // 600 * 600 - 3600
     ids = [
         world.run(start + 10 * at, start + 300, position=at + 1, gpu=f"GPU-{at}", name=f"run {HOSTILE}")

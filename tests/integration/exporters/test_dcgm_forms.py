@@ -82,7 +82,7 @@ def ours(folder: Path, metrics: dict[str, float], *devices: DeviceSample) -> Exp
 def charts(
     world: World, form: int, exposition: Exposition, quantities: tuple[str, ...], instance: int | None = None
 ) -> object:
-    """Scrape `body` once per second during a run of its own, and return the run's charts."""
+    """Scrape the exposition once per second during a run of its own, and return the run's charts."""
     start = time.time() // 60 * 60 - 3600 + 60 * form
     run = world.run(start, start + SECONDS, position=1 + form, gpu=GPU.uuid, gpu_instance=instance)
     expositions = [(start + second, exposition(second)) for second in range(SECONDS)]

@@ -257,7 +257,7 @@ def test_a_repartition_during_a_read(host: MakeHost) -> None:
             for profile, start in [("1g.10gb", 4), ("2g.20gb", 4), ("1g.10gb", 6)] * 3:
                 made = one.mig.create(gpu.uuid, profile, start)
                 one.mig.remove(gpu.uuid, made.gpu_instance_id)
-        except BaseException as error:  # noqa: BLE001 - the test tells of it
+        except BaseException as error:  # noqa: BLE001 - the test reports it
             failed.append(error)
         finally:
             done.set()
@@ -306,7 +306,7 @@ def test_totals_continue_after_a_driver_restart(host: MakeHost) -> None:
         try:
             if is_back(one.read()):
                 break
-        except Exception as error:  # noqa: BLE001 - whatever the driver says: the exporter's server counts it
+        except Exception as error:  # noqa: BLE001 - any error of the driver: the exporter's server counts it
             errors.append(error)
     assert is_back(one.read())
     assert len(errors) <= 1

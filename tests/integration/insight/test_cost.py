@@ -31,7 +31,7 @@ def tariff(folder: Path, text: str) -> Tariff:
 def attributed(
     world: World, run: str, start: float, watts: list[float], *, every: float = 1, gpu: str = "GPU-1"
 ) -> None:
-    """Write the power that is a run's own, a figure for each interval of so many seconds from its start."""
+    """Write the power that is a run's own, a value for each interval of so many seconds from its start."""
     times = [start + every * (1 + at) for at in range(len(watts))]
     times[-1] -= 0.001  # as the exporter does: to the last millisecond of the run
     labels = {"UUID": gpu, "run_id": run, "method": "sm_time"}
@@ -161,7 +161,7 @@ def logged(world: World, run: str, start: float, accuracies: list[float]) -> Non
 
 
 def test_time_and_energy_to_a_target(world: World) -> None:
-    """One reaches it after 25 of 60 seconds, when its power has risen for 25; the other never does; a third says nothing."""
+    """One reaches it after 25 of 60 seconds, when its power has risen for 25; the other never does; a third logs nothing."""
     first = world.run(START, START + 60, gpu="GPU-1")
     second = world.run(START + 100, START + 160, gpu="GPU-1", position=2)
     world.run(START + 200, START + 260, gpu="GPU-1", position=3)

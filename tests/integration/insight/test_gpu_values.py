@@ -148,7 +148,7 @@ def test_a_run_that_shares_its_gpu_for_a_while(world: World, start: float, alone
     assert selected.values["gpu_utilization"] == pytest.approx(0.5)
 
 
-# Watts by which each run adds to its board, and what the board draws beside; run 1 is alone on an instance of the first.
+# Watts by which each run adds to its GPU, and what the GPU draws besides; run 1 is alone on an instance of the first.
 WATTS = {1: 140.0, 2: 150.0, 3: 80.0}
 IDLE, OTHER = {FIRST: 60.0, SECOND: 70.0}, {FIRST: 0.0, SECOND: 5.0}
 
@@ -166,7 +166,7 @@ def shared(world: World, start: float) -> dict[int, str]:
 
 
 def exposition(runs: Mapping[int, str], at: int) -> bytes:
-    """Return what the exporter says `at` seconds after the start."""
+    """Return the exposition `at` seconds after the start."""
     instance, other = 'GPU_I_ID="7",GPU_I_PROFILE="1g.10gb"', 'GPU_I_ID="8",GPU_I_PROFILE="1g.10gb"'
     lines = [
         f'bench_gpu_graphics_active_ratio{{UUID="{FIRST}",gpu="0",{instance}}} 0.25',
@@ -204,7 +204,7 @@ def test_a_run_alone_on_an_instance_sees_that_alone(world: World, shared: Mappin
     assert alone.scopes == {
         "gpu_utilization": "instance",
         "gpu_peak_memory_bytes": "process",
-        "gpu_power_watts": "device",  # the whole board's: an instance has none of its own
+        "gpu_power_watts": "device",  # the whole device's: an instance has none of its own
         "gpu_energy_joules": "process",
     }
 

@@ -49,7 +49,7 @@ def trained(
 
 @pytest.fixture
 def start() -> float:
-    """When the first run begins: long enough ago for six hours."""
+    """The start of the first run, long enough ago for six hours."""
     return float(time.time() // 3600 * 3600 - 7 * 3600)
 
 

@@ -20,7 +20,7 @@ ALONE = {"narrow": 20.0, "wide": 30.0, "deep": 10.0}
 
 @dataclass
 class Laboratory:
-    """Runs workloads one after the other, each configuration in the time that it is told to take."""
+    """Runs workloads one after the other, each configuration in its given time."""
 
     world: World
     clock: float

@@ -55,7 +55,7 @@ def codes(found: Ledger) -> dict[str, list[str]]:
 
 
 def query(world: World, statement: str, *parameters: object) -> list[Any]:
-    """Ask with the rights of those who look at dashboards."""
+    """Query with the rights of dashboards."""
     with world.connection.transaction():
         world.connection.execute("set local role bench_reader")
         return world.connection.execute(statement.encode(), parameters).fetchall()

@@ -15,7 +15,7 @@ from tests.support.world import World
 
 @pytest.fixture
 def start() -> float:
-    """When the runs begin."""
+    """The start of the runs."""
     return float(time.time() // 1 - 600)
 
 

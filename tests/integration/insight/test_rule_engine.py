@@ -51,7 +51,7 @@ BROKEN = SLOW.replace("Slow", "Broken").replace("pg_sleep(30)", "no_such_table")
 
 @dataclass
 class Desk:
-    """A home with one judge, and what is done by it. `toml` is the settings file that runs are started with."""
+    """A home with one rule engine and its actions. `toml` is the settings file that runs are started with."""
 
     world: World
     folder: Path
@@ -88,7 +88,7 @@ class Desk:
             (evaluator or self.evaluator).look(self.world.connection, reader, lambda: None)
 
     def act(self) -> None:
-        """Do what is asked for, to its end."""
+        """Do the requested actions, to their end."""
         actions = Actions(self.world.database, HOST, self.folder / "runs", lambda *one: self.outcomes.append(one))
         actions.begin(self.world.connection)
         actions.close()
@@ -115,7 +115,7 @@ def desk(world: World, tmp_path: Path) -> Desk:
 
 @pytest.fixture
 def webhook() -> Iterator[tuple[str, list[dict[str, Any]], list[int]]]:
-    """The address of a real server, what it was told, and the statuses that it answers with before it says 200."""
+    """The address of a real server, the notifications it received, and the statuses of its answers before 200."""
     bodies: list[dict[str, Any]] = []
     statuses: list[int] = []
 

@@ -227,7 +227,7 @@ def test_what_is_found_again_is_the_same_firing(world: World, start: float) -> N
         ]
 
     assert store(20, (5, None)) == 1
-    assert store(30, (10, None), share=0.6) == 0  # it holds still, and the window that is judged begins later
+    assert store(30, (10, None), share=0.6) == 0  # it holds still, and the evaluated window begins later
     assert stored() == [(5, None, 0.6)]
     assert store(40, (10, 35)) == 0
     assert stored() == [(5, 35, 0.5)]

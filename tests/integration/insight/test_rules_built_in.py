@@ -73,7 +73,7 @@ def test_max_initialization_time(world: World, start: float) -> None:
     assert not found(world, "MaxInitializationTime", slow, start, start + 2000, threshold="26 min")
 
     hanging = world.run(start, workload=2)
-    assert not found(world, "MaxInitializationTime", hanging, start, start + 2000)  # it may never say what it does
+    assert not found(world, "MaxInitializationTime", hanging, start, start + 2000)  # it may never report a phase
     spans(world, hanging, "phase", [(start, None)])
     assert not found(world, "MaxInitializationTime", hanging, start, start + 1100)
     assert found(world, "MaxInitializationTime", hanging, start, start + 1300)[0].ended_at is None

@@ -23,7 +23,7 @@ SECONDS = 60
 
 
 class Desk:
-    """A folder in which somebody types commands, on a database with three runs of two workloads."""
+    """A folder in which a user types commands, on a database with three runs of two workloads."""
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world, self.folder = world, folder

@@ -21,7 +21,7 @@ from hypergauge.sql.runs.selection import select_runs
 from tests.support.home import COMMAND
 from tests.support.world import World
 
-# What the format's documentation asks of each phase, beside name, pid and ph.
+# Keys that the format's documentation requires of each phase, besides name, pid and ph.
 FIELDS: dict[str, dict[str, type]] = {
     "X": {"cat": str, "tid": int, "ts": int, "dur": int, "args": dict},
     "C": {"ts": int, "args": dict},
@@ -33,12 +33,12 @@ METADATA = {"process_name": "name", "thread_name": "name", "process_sort_index":
 
 @pytest.fixture
 def start() -> float:
-    """When the workload begins."""
+    """The start of the workload."""
     return float(time.time() // 1 - 600)
 
 
 def traced(world: World, folder: Path, *selectors: str, metrics: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Return the events of a trace, each of which is as the format's documentation says."""
+    """Return the events of a trace, each of which conforms to the format's documentation."""
     path = folder / "trace.json"
     write_trace(world.connection, select_runs(world.connection, selectors), path, metrics)
     content = json.loads(path.read_text())

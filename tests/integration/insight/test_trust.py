@@ -94,7 +94,7 @@ def test_runs_of_which_a_part_was_measured_are_named_together(world: World) -> N
 
 
 def test_what_must_not_be_compared_unseen(world: World) -> None:
-    """The second shares its GPU with the third, is throttled and profiled, and utilization says less than it seems to."""
+    """The second shares its GPU with the third, is throttled and profiled, and utilization means less than it seems to."""
     run(world, 1, gpu="GPU-1")
     second = run(world, 2, gpu="GPU-1")
     world.run(START + 420, START + 480, workload=2, position=2, gpu="GPU-1")

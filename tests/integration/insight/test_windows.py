@@ -173,7 +173,7 @@ def test_without_raw_samples_there_are_no_parts(world: World, start: float) -> N
 
 
 def test_what_is_logged_counts_to_the_step_before(world: World, start: float) -> None:
-    """Steps without a pause in between, told by spans in one run and by what it logs in the other."""
+    """Steps without a pause in between, reported by spans in one run and by logged metrics in the other."""
     tracked = world.run(start, start + 60)
     steps = [SpanRecord(f"{at}", None, "step", "step", at, start + at, start + at + 1, 1, "main") for at in range(30)]
     store_spans(world.connection, tracked, steps)

@@ -116,7 +116,7 @@ class Site:
         return found
 
     def logs(self, run: dict[str, Any], *words: str) -> Result:
-        """Ask for a run's output on a host that does not have its folder."""
+        """Request a run's output on a host that does not have its folder."""
         variables = {
             "BENCH_DSN": self.database.dsn, "MLFLOW_TRACKING_URI": self.uri, "BENCH_HOME": f"{self.settings.home}-other",
         }  # fmt: skip
@@ -148,14 +148,14 @@ def site(
                 stack.stop_all()
 
 
-# The local stack's services are meant to outlive whoever starts them.
+# The local stack's services are meant to outlive the process that starts them.
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
 def test_what_a_run_leaves_arrives_through_mlflow_now_or_later(site: Site, store: ObjectStore, way: Way) -> None:
     run = site.run(SCRIPT)
     found = kept(store, run["mlflow_run_id"])
     output = found["output.log"].decode()
-    assert output.startswith("learned\n")  # MLflow's client says where to look
+    assert output.startswith("learned\n")  # MLflow's client prints where to look
     assert found["weights.txt"] == b"0.5"
     assert b"learning" in found["spans.jsonl"]
     assert site.logs(run).output == output

@@ -1,4 +1,4 @@
-"""An MLflow server that is away, slow or asks for a login: runs continue, and arrive once."""
+"""An MLflow server that is away, slow or requires a login: runs continue, and arrive once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 @pytest.fixture
 def proxy(server: int) -> Iterator[Proxy]:
-    """What stands before it, and is there."""
+    """The running proxy of the server."""
     made = Proxy(server)
     made.start()
     yield made
@@ -72,7 +72,7 @@ class Lab:
     def run(
         self, uri: str, *words: str, when: Callable[[Event], None] | None = None, waits: bool = True
     ) -> dict[str, Any]:
-        """Run a command to its end, and return it as the database has it; `when` is told what happens."""
+        """Run a command to its end, and return it as the database has it; `when` receives the events."""
 
         def report(event: Event) -> None:
             self.events.append(event)

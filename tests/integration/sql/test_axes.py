@@ -17,7 +17,7 @@ Spans = list[tuple[str, int, float, float | None]]
 
 @pytest.fixture
 def start() -> float:
-    """The start of a run, on no bucket's edge."""
+    """The start of a run, on no bucket's boundary."""
     return time.time() // 600 * 600 - 7200 + 7.25
 
 
@@ -149,7 +149,7 @@ def test_without_spans_what_is_logged_is_the_axis(world: World, start: float) ->
 
 
 def test_what_is_done_again_counts_where_it_was_done_last(world: World, start: float) -> None:
-    """Steps 0 to 9, a second each; then again from step 6 on, which is told by its load."""
+    """Steps 0 to 9, a second each; then again from step 6 on, which its load shows."""
     run = world.run(start, start + 60)
     track(world, run, "step", steps([*range(10), *range(6, 10)], 5), start)
     times = [start + 5.5 + at for at in range(14)]

@@ -23,12 +23,12 @@ BEFORE, AFTER = range(20), range(110, 160)  # when the exporter answers
 
 @pytest.fixture
 def start() -> float:
-    """A whole second, on no bucket's edge."""
+    """A whole second, on no bucket's boundary."""
     return time.time() // 600 * 600 - 7200 + 7
 
 
 def energy(world: World, start: float, seconds: Iterable[int]) -> None:
-    """Write what scrapes of a board's energy counter give, which counts in millijoules."""
+    """Write scrapes of a GPU's energy counter, which counts in millijoules."""
     head = "# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter\n"
     scrapes = [(start + at, f"{head}{ENERGY} {WATTS * 1000 * at!r}\n".encode()) for at in seconds]
     world.write(world.scraped(scrapes, "dcgm"))
@@ -44,7 +44,7 @@ def summary(world: World, run: str) -> tuple[float, float]:
 
 
 def areas(world: World) -> dict[str, float]:
-    """Return what all samples come to, whoever was there, by relation."""
+    """Return the sum of all samples, of any run and of none, by relation."""
     found = {"samples": "select sum(value * dt::float8) from samples"}
     found |= {level: f"select sum(area) from {level}" for level in LEVELS}
     rows = {name: world.connection.execute(query.encode()).fetchone() for name, query in found.items()}
@@ -101,7 +101,7 @@ def test_an_end_that_becomes_known_late_divides_what_was_written(world: World, s
 
 @pytest.mark.parametrize("known", ["before", "after"])
 def test_a_run_ends_with_a_scrape(world: World, start: float, known: str) -> None:
-    """What was counted up to the very end is the run's, and what is counted from there on the next one's."""
+    """Counts up to the very end are the run's, and later ones are the next run's."""
     if known == "after":
         energy(world, start, range(0, 60, 10))
     runs = [world.run(start + at, start + at + 20, position=n, gpu=GPU) for n, at in enumerate((10, 30), 1)]

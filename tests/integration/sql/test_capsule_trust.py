@@ -80,7 +80,7 @@ def test_a_writer_imports_with_no_right_to_make_tables(
 def test_reading_of_an_unknown_metric_is_reported_for_the_capsules_series_alone(
     world: World, flavour: Flavour, empty: Empty, tmp_path: Path
 ) -> None:
-    """Its catalog says another scale, a quantity and a unit of ours, and what labels of a known metric mean."""
+    """Its catalog has another scale, a quantity and a unit of ours, and what labels of a known metric mean."""
     start = time.time() // 600 * 600 - 3600
     world.connection.execute(
         """
@@ -174,7 +174,7 @@ def test_nothing_of_a_capsule_goes_to_what_is_here(file: Path, flavour: Flavour,
 def test_rules_request_nothing_for_runs_of_a_capsule(
     file: Path, flavour: Flavour, empty: Empty, tmp_path: Path
 ) -> None:
-    """A host of the same name, a row that wants actions, and an action that was asked for and not begun."""
+    """A host of the same name, a row that wants actions, and an action that was requested and not begun."""
     with zipfile.ZipFile(file) as archive:
         run = archive.read("bench/runs.copy").decode().partition("\t")[0]
     requested = {

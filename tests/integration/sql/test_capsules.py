@@ -38,7 +38,7 @@ def export(connection: Connection, path: Path, *selectors: str) -> Path:
 
 @pytest.fixture
 def measured(full: World) -> World:
-    """The full world, whose runs have said all that a run can say, and where a second target gives the host's load as well."""
+    """The full world, whose runs have reported all that a run can report, and where a second target gives the host's load as well."""
     for run, start in rows(
         full.connection, "select run_id, extract(epoch from started_at)::float8 from runs order by started_at, 1"
     ):
@@ -141,7 +141,7 @@ def _counts(connection: Connection) -> dict[str, int]:
 def test_what_is_measured_here_stays_apart_from_it(
     measured: World, flavour: Flavour, empty: Empty, tmp_path: Path
 ) -> None:
-    """The same host, GPU, exporter and moments in both databases, and a run here that goes on."""
+    """The same host, GPU, exporter and moments in both databases, and a running run here."""
     expected = answers(measured.connection, "20")
     export(measured.connection, tmp_path / "all.capsule", "20")
     there = empty(OTHER[flavour]).open()
@@ -171,7 +171,7 @@ def test_what_is_measured_here_stays_apart_from_it(
 
 
 def _of_hosts(connection: Connection) -> list[list[tuple[Any, ...]]]:
-    """Return what dashboards say of hosts and GPUs."""
+    """Return what dashboards show of hosts and GPUs."""
     span = "now() - interval '20 d', now() - interval '1 s'"
     return [
         rows(connection, f"select time, device, runs from occupancy({span}) order by 1, 2"),

@@ -18,7 +18,7 @@ GPU = "GPU-8b1f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4"
 WATTS = 512.25
 MIB = 2**20
 
-# What each of the three is asked for, in the canonical unit.
+# Values of each of the three, in the canonical unit.
 EXPECTED = {
     "gpu_utilization": 0.96,
     "gpu_memory_utilization": 0.41,

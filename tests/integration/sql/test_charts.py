@@ -61,7 +61,7 @@ def test_aligned_runs_share_their_points_however_seldom_they_are_measured(
     start = time.time() // 600 * 600 - 7200
     begins = [start + 3.7 * interval, start + 41.2 * interval]
     runs = [world.run(begin, begin + 30 * interval, position=at, gpu=f"GPU-{at}") for at, begin in enumerate(begins, 1)]
-    for at, phase in ((1, 0.02), (2, 0.98)):  # samples that lie around the edges of bins
+    for at, phase in ((1, 0.02), (2, 0.98)):  # samples that lie around the boundaries of bins
         times = [start + interval * (at + phase + dice.uniform(-0.04, 0.04)) for at in range(80)]
         values = [float(n) for n in range(80)]
         gauge = world.gauge("DCGM_FI_DEV_POWER_USAGE", times, values, {"UUID": f"GPU-{at}"}, f"dcgm{at}", interval)

@@ -35,7 +35,7 @@ def scrape(world: World, start: float, exposition_at: Callable[[int], str], expo
 
 
 def exposition() -> str:
-    """Return a body in which the first GPU has many lines of each metric, and the second one line."""
+    """Return an exposition in which the first GPU has many lines of each metric, and the second one line."""
     lines = []
     for metric, value, of_other in (
         ("DCGM_FI_DEV_FB_USED", 1000, 3000),
@@ -111,7 +111,7 @@ def test_energy_is_whole_though_the_pod_changes(world: World) -> None:
 
 
 def test_the_whole_device_counts_where_each_pod_has_its_own_part(world: World, start: float) -> None:
-    """As newer dcgm-exporters say of memory and utilization: a line of the device beside one of each pod's processes."""
+    """As newer dcgm-exporters report memory and utilization: a line of the device beside one of each pod's processes."""
     run = world.run(start, start + SECONDS, gpu=GPU)
     parts = [("", 1000), (PODS[0], 700), (PODS[1], 250)]
     scrape(world, start, lambda _: "".join(line("DCGM_FI_DEV_FB_USED", GPU, value, more) for more, value in parts))
@@ -186,7 +186,7 @@ def test_disks_and_networks_count_once_whatever_stands_on_them(world: World, sta
 
 
 def test_a_label_knows_better_than_a_name(world: World, start: float) -> None:
-    """Our own exporter reads in /sys what an interface stands on; a rule of relabeling may say it of any other."""
+    """Our own exporter reads in /sys what an interface stands on; a rule of relabeling may add it for any other."""
     run = world.run(start, start + SECONDS)
     labels = {'device="eth0"': 100, 'device="lan",virtual="true"': 100, 'device="bond7",virtual="false"': 30}
     name = "node_network_receive_bytes_total"

@@ -87,7 +87,7 @@ def test_data_in_use_on_another_host_are_refused_also_when_that_has_crashed(fold
         EmbeddedServer(folder).acquire()
     lease.write_text(json.dumps(mine))
     server.release()
-    # The other host has crashed: its lease and its pid file are left, and the pid is somebody else's here.
+    # The other host has crashed: its lease and its pid file are left, and the pid is another process's here.
     lease.write_text(json.dumps({**mine, "host": "node7"}))
     (folder / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n{folder}/data\n")
     with pytest.raises(DatabaseUnavailable, match=refusal):

@@ -21,7 +21,7 @@ EXPERIMENTS = (7, 20)  # the raw samples of the first were deleted before the fi
 
 
 def expected(*experiments: int) -> dict[str, list[dict[str, Any]]]:
-    """Return what was asked of the runs of `experiments` where the files come from."""
+    """Return the queries' answers for the runs of `experiments` where the files come from."""
     found: dict[str, list[dict[str, Any]]] = json.loads((FILES / "runs.json").read_text(encoding="utf-8"))
     ids = [row["run_id"] for row in found["runs"] if row["experiment_id"] in experiments]
     return {topic: [row for row in rows if row["run_id"] in ids] for topic, rows in found.items()}

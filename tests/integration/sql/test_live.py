@@ -1,4 +1,4 @@
-"""Newest values, which tell whether a host is idle again."""
+"""Newest values, which show whether a host is idle again."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ from tests.support.world import World
 
 pytestmark = pytest.mark.flavours
 
-# In every text of the other person's runs, and a figure that only they have.
+# In every text of the other person's runs, and a value that only they have.
 SECRET, VALUE = "zebra", 1234.5
-# What a server says of what is not for everybody: a view that cannot be written, a chunk that cannot be read by itself.
+# Errors of a server where a role lacks rights: a view that cannot be written, a chunk that cannot be read by itself.
 CLOSED = (
     psycopg.errors.InsufficientPrivilege,
     psycopg.errors.ObjectNotInPrerequisiteState,
@@ -202,7 +202,7 @@ def test_a_function_in_a_condition_sees_own_rows_alone(shared: Shared, relation:
         )
         if value:
             ann.execute(f"select count(*) from {relation} x where pg_temp.leak({value})".encode())
-            # An error is one bit of somebody else's row.
+            # An error is one bit of another user's row.
             ann.execute(f"select count(*) from {relation} where 1 / (({value})::numeric - {VALUE}) > 9".encode())
     assert seen
     assert not [line for line in seen if SECRET in line or str(VALUE) in line or shared.theirs in line]

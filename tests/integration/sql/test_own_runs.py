@@ -33,7 +33,7 @@ Lab = tuple[str, str]
     ],
 )
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """A database, and somebody who may see no runs but the first of each workload of experiments 20 and 21."""
+    """A database, and a user who may see no runs but the first of each workload of experiments 20 and 21."""
     timescaledb = request.param is Flavour.TIMESCALEDB
     folder = tmp_path_factory.mktemp("lab")
     server = request.getfixturevalue(f"{request.param}_dsn")
@@ -55,7 +55,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def bench(command: Command, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """Give the command, as somebody or, without a name, as everybody."""
+    """Give the command, as a user or, without a name, as everybody."""
     dsn, _ = lab
     monkeypatch.setenv("BENCH_HOME", str(tmp_path))
 

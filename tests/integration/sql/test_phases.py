@@ -17,7 +17,7 @@ from tests.support.world import HOST, World
 pytestmark = pytest.mark.flavours
 
 SECONDS = 120
-# By source: its metric, and what it says of a watt.
+# By source: its metric, and its value of a watt.
 METRICS = {
     "nvml": ("bench_gpu_power_watts", "gauge", 1.0),
     "dcgm": ("DCGM_FI_DEV_POWER_USAGE", "gauge", 1.0),
@@ -28,7 +28,7 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Source:
-    """What one target says of one GPU: at which moments, and what it misses."""
+    """Samples that one target has of one GPU: their moments, and the missing ones."""
 
     kind: str
     watts: int

@@ -19,7 +19,7 @@ SECONDS = 1800
 
 @pytest.fixture
 def start() -> float:
-    """The start of a run, on no bucket's edge."""
+    """The start of a run, on no bucket's boundary."""
     return time.time() // 600 * 600 - 7200 + 7.25
 
 

@@ -91,7 +91,7 @@ def test_every_command_that_reads_queries_the_replica_alone(pair: Replicated, be
     shown = json.loads(answers["status"])
     assert shown["database"]["up"] is False
     assert {"up": True, "standby": True, "following": True}.items() <= shown["reads"].items()
-    # The primary writes to its log by itself too, and a question may come between that and its replay.
+    # The primary writes to its log by itself too, and a query may come between that and its replay.
     assert 0 <= shown["reads"]["behind_seconds"] < replica._SECONDS
     assert [run["run"] for run in shown["runs"]] == ["20/3/1"]
     assert len(json.loads(answers["compare 20"])["runs"]) == 4
@@ -101,7 +101,7 @@ def test_every_command_that_reads_queries_the_replica_alone(pair: Replicated, be
 def test_data_frames_are_read_from_it(pair: Replicated) -> None:
     settings = replace(pair.settings, dsn=None)
     assert set(frame("20/1", settings=settings)["run"]) == {"20/1/1", "20/1/2"}
-    assert set(summary("20/3", settings=settings)["quantity"]) >= {"load"}  # of a run that goes on: computed
+    assert set(summary("20/3", settings=settings)["quantity"]) >= {"load"}  # of a running run: computed
 
 
 def test_what_is_read_is_not_written(pair: Replicated) -> None:

@@ -54,7 +54,7 @@ def test_a_round_trip_through_the_other_flavour_brings_everything_back(
                 ).fetchall()
                 == summary
             )
-            # Identities go on where they were, and placements make run sets again.
+            # Identities continue where they were, and placements make run sets again.
             other = World(database, tmp_path / uuid.uuid4().hex, connection)
             other.run(time.time(), experiment=21)
             other.write(other.gauge("node_load1", [time.time()], [1.0]))
@@ -91,7 +91,7 @@ client.set_terminated(run)
     with there.session() as connection:
         assert contents(connection) == expected
         assert connection.execute(COLUMNS).fetchall() == columns
-    # MLflow itself goes on with it, and numbers its experiments on.
+    # MLflow itself continues with it, and numbers its experiments on.
     more = "import sys; from mlflow import MlflowClient; print(MlflowClient(sys.argv[1]).create_experiment('more'))"
     done = subprocess.run(
         [sys.executable, "-c", more, there.sqlalchemy_url("mlflow")], check=True, capture_output=True, text=True
@@ -270,7 +270,9 @@ def test_what_retention_has_left_comes_back_too(full: World, flavour: Flavour, e
     aggregates.keep_raw(full.connection, 1)
     aggregates.maintain(full.connection)
     start = time.time() - 5 * 86_400
-    full.write(full.gauge("node_load1", [start + at for at in range(60)], [3.0] * 60))  # behind the edge, in raw still
+    full.write(
+        full.gauge("node_load1", [start + at for at in range(60)], [3.0] * 60)
+    )  # behind the raw cutoff, in raw still
     there, back = empty(OTHER[flavour]), empty(flavour)
     backup(full.database, tmp_path / "one.backup")
     restore(there, tmp_path / "one.backup")

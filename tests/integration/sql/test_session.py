@@ -155,7 +155,7 @@ def test_its_locks_are_free_when_it_is_closed(database: Database) -> None:
 def test_the_lock_of_a_connection_that_its_server_has_not_missed_is_its_own(database: Database) -> None:
     with Session(database) as session:
         session.lock(partial(lock_experiment, experiment=7))
-        before = session._connection  # it stays open there, as where the network is gone
+        before = session._connection  # it stays open there, as where the network is lost
         assert before is not None
         session._connection = None
         assert session(pid) != before.info.backend_pid

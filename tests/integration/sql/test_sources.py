@@ -128,7 +128,7 @@ def worlds(request: pytest.FixtureRequest, flavour: Flavour, tmp_path: Path) -> 
 
 
 def build(world: World, scenario: Scenario) -> tuple[str, float]:
-    """Start and measure the runs; return the one that is asked about, and when second 0 was."""
+    """Start and measure the runs; return the one under test, and the time of second 0."""
     zero = time.time() // 600 * 600 - 7200
     start, end = zero + scenario.start, zero + scenario.end
     running = scenario.state == "running"
@@ -347,7 +347,7 @@ def check(world: World, scenario: Scenario) -> None:
         assert summary(world, part, run, quantity) == {
             scope: statistics(values) for scope, values in within.items() if values
         }
-        # Where no scope is asked for, chart, summaries and trace take the narrowest that measured anything.
+        # Where no scope is chosen, chart, summaries and trace take the narrowest that measured anything.
         narrowest = min((scope for scope in scopes), key=scopes_of(world, run).index, default=None)
         assert set(chart(world, run, quantity, 1, None)) == ({narrowest} if narrowest and moments[narrowest] else set())
         traced = list(counters_of(world.connection, run, [quantity]))

@@ -83,7 +83,7 @@ def test_writers_that_never_pause_block_no_other(world: World, beside: World) ->
     stopping, begun = threading.Event(), threading.Barrier(4)
 
     def drain(number: int) -> None:
-        """Write as a collector with a backlog does, so that at every moment somebody is in the middle of it."""
+        """Write as a collector with a backlog does, so that at every moment a writer is in the middle of it."""
         with world.database.connect() as connection:
             begun.wait(HUNG_SECONDS)
             for batch in range(1_000_000):

@@ -144,7 +144,7 @@ class Laboratory:
         })  # fmt: skip
 
     def _whole_gpu(self, host: str, here: list[Show], times: Curve) -> None:
-        """Add values of a GPU, or of each of its instances and their board."""
+        """Add values of a GPU, or of each of its instances and the whole device."""
         key, whole_gpu = f"nvml of {host}", _labels(here[0], whole=True)
         whole = np.zeros_like(times)
         for instance in sorted({show.instance for show in here}, key=lambda one: one or 0):

@@ -17,7 +17,7 @@ __all__ = ["answers", "rounded", "rows", "sums"]
 
 
 def answers(connection: Connection, *selectors: str) -> dict[str, Any]:
-    """Return what reading commands, views and charts say of runs."""
+    """Return what reading commands, views and charts show of runs."""
     runs = select_runs(connection, selectors, every_attempt=True)
     ids = [run.run_id for run in runs]
     found: dict[str, Any] = {

@@ -31,7 +31,7 @@ class BadExporters:
     ----------
     served
         Times of complete responses in Unix seconds, by path.
-    asked
+    requests
         Number of requests, by path.
     """
 

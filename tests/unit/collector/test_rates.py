@@ -25,7 +25,7 @@ class Target:
         return self.rates.samples(self.parser.parse(exposition.encode()), time, created)
 
     def triples(self, exposition: str, time: float, created: dict[int, float] | None = None) -> list[tuple[float, ...]]:
-        """Return the samples of `body`: time, value, dt."""
+        """Return the samples of an exposition: time, value, dt."""
         samples = self.scrape(exposition, time, created)
         return list(zip(samples.times.tolist(), samples.values.tolist(), samples.dts.tolist(), strict=True))
 

@@ -1,4 +1,4 @@
-"""Tables and notices of a report: nothing is said twice."""
+"""Tables and notices of a report: nothing is shown twice."""
 
 from __future__ import annotations
 

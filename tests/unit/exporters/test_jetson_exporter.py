@@ -1,4 +1,4 @@
-"""Jetson boards: lines of `tegrastats` from devices, and the kernel's files without the tool."""
+"""Jetson devices: lines of `tegrastats` from devices, and the kernel's files without the tool."""
 
 from __future__ import annotations
 
