@@ -77,7 +77,7 @@ class Host:
         return MigControl(load(self.specification, self.home))
 
     def read(self) -> Exposition:
-        """Read once, and check that a GPU's energy equals the sum of its parts and that all series are labelled as simulated."""
+        """Read once, and check that a GPU's energy equals the sum of its parts and that all series are labeled as simulated."""
         text = render(self.exporter.collect()).decode()
         exposition = Exposition()
         for family in text_string_to_metric_families(text):

@@ -19,7 +19,7 @@ LOGIN = ("admin", "s3cret-pass")
 
 @dataclass
 class GrafanaServer:
-    """Content and behaviour of the fake. `role` is the login's: Admin, Editor or Viewer."""
+    """Content and behavior of the fake. `role` is the login's: Admin, Editor or Viewer."""
 
     url: str = ""
     version: str = "12.4.0"

@@ -49,7 +49,7 @@ class NvmlDouble:
         self.now = 1000.0
         self.driver_error: type[pynvml.NVMLError] | None = None
         self.calls: Counter[str] = Counter()
-        self.session, self.initialised = 0, False
+        self.session, self.initialized = 0, False
         self.samples: dict[int, tuple[Any, Any, str | None, float]] = {}
         self.event_sets: dict[int, tuple[Any, list[Card]]] = {}
         self._hooks: dict[str, list[tuple[int, Callable[[], object]]]] = {}
@@ -67,8 +67,8 @@ class NvmlDouble:
         self.cards[index].mig, self.cards[index].slots = mig, list(slots)
 
     def restart_driver(self) -> None:
-        """Invalidate the initialisation."""
-        self.initialised = False
+        """Invalidate the initialization."""
+        self.initialized = False
         self.samples.clear()
         self.event_sets.clear()
 
@@ -88,9 +88,9 @@ class NvmlDouble:
             raise self.driver_error()
         if name == "nvmlInit":
             self.session += 1
-            self.initialised = True
+            self.initialized = True
             return None
-        if not self.initialised:
+        if not self.initialized:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_UNINITIALIZED)
         if arguments and isinstance(arguments[0], Handle):
             return FUNCTIONS[name](self, self.find(arguments[0]), *arguments[1:])
@@ -98,7 +98,7 @@ class NvmlDouble:
 
     def find(self, handle: Handle) -> Card | Slot:
         """Return the target of `handle`, if it exists."""
-        assert handle.session == self.session, "a real NVML crashes with a handle of an earlier initialisation"
+        assert handle.session == self.session, "a real NVML crashes with a handle of an earlier initialization"
         card = self.cards[handle.index]
         if card.lost is not None:
             raise card.lost()

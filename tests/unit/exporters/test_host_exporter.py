@@ -190,7 +190,7 @@ def shown(samples: Samples, name: str) -> dict[str, str | None]:
     return {labels["device"]: labels.get("virtual") for labels in found}
 
 
-def test_virtual_devices_are_labelled(options: ExporterOptions, root: Path) -> None:
+def test_virtual_devices_are_labeled(options: ExporterOptions, root: Path) -> None:
     names = ["nvme0n1", "sdb", "dm-0", "md127", "mmcblk0", "mmcblk0p1", "gone"]
     (root / "proc/diskstats").write_text("".join(f" 8 0 {name} 3 1 40 7 2 2 60 9 0 25 16\n" for name in names))
     lay_out(root / "sys/class/block", ["nvme0n1", "sdb", "mmcblk0"], ["dm-0", "md127", "mmcblk0p1"])

@@ -122,7 +122,7 @@ def test_check_names_the_reason(page: Page, tmp_path: Path) -> None:
     assert refused.startswith("there is no GPU model 'Voodoo' to simulate")
 
 
-def test_simulated_series_are_labelled(page: Page, process: Start, tmp_path: Path) -> None:
+def test_simulated_series_are_labeled(page: Page, process: Start, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     simulated = replace(A100, gpu=replace(A100.gpu, simulated=True), xids={13: 1})
     member = GpuProcess(process(run_id), GIB, None, 9)

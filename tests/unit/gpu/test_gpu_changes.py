@@ -330,6 +330,6 @@ def test_a_read_after_close_opens_nvml_again() -> None:
     assert nvml.session == 0
     reader.read()
     reader.close()
-    assert not nvml.initialised
+    assert not nvml.initialized
     assert uuids(reader.read()) == [H100]
     assert nvml.session == 2

@@ -272,7 +272,7 @@ def test_clocks_can_be_throttled() -> None:
         ("RTX4090", True, False),
     ],
 )
-def test_hopper_has_gpm_and_dcgm_covers_all_datacentre_gpus(model: str, dcgm: bool, supported: bool) -> None:
+def test_hopper_has_gpm_and_dcgm_covers_all_data_center_gpus(model: str, dcgm: bool, supported: bool) -> None:
     nvml = opened(f"1x{model}", dcgm=dcgm)
     handle = nvml.nvmlDeviceGetHandleByIndex(0)
     assert bool(nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice) is supported
