@@ -46,7 +46,7 @@ def drain(settings: Settings, database: Database) -> None:
     spool.close()
 
 
-def test_a_run_is_summarised_when_all_responses_are_parsed(world: World) -> None:
+def test_a_run_is_summarized_when_all_responses_are_parsed(world: World) -> None:
     now = time.time()
     run = world.run(now - 60, now - 30)
     behind = CollectorMetrics()
