@@ -119,7 +119,7 @@ def test_an_end_that_the_database_refuses_is_recorded_when_it_does_not(home: Awa
     home.statement(ends_by.format("end_run", "missing"))  # as in the middle of a manual repair
     try:
         gates[0].touch()
-        assert "end_run" in schedule.wait(status=1), "a refusal is no outage: the schedule says so"
+        assert "end_run" in schedule.wait(status=1), "a refusal is no outage: the schedule reports it"
         wait_for(lambda: (home.path / "runs" / run["run_id"] / "end.json").exists(), "its end, beside it")
     finally:
         home.statement(ends_by.format("missing", "end_run"))

@@ -117,7 +117,7 @@ def test_a_run_on_an_instance_has_its_series_and_no_other(place: GpuHome, runs: 
         assert devices(place, runs[name], "instance") == {own[runs[name]["run_id"]]}
         utilization = total(place, runs[name], "gpu_utilization", "instance")["mean"]
         assert utilization > 0.2
-        # What a simulated GPU does follows from the CPU time of who is on it.
+        # A simulated GPU's work follows from the CPU time of its processes.
         used = total(place, runs[name], "cpu_usage", "process")["mean"]
         assert utilization == pytest.approx(used, rel=0.4)
 
@@ -143,7 +143,7 @@ def test_runs_that_share_have_their_own_processes(place: GpuHome, runs: dict[str
 
 def test_the_parts_of_the_energy_add_up_to_the_whole_gpu(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
     joules = """
-        select labels ->> 'UUID' as uuid, sum(value * dt) filter (where metric = 'bench_gpu_energy_joules_total') as board,
+        select labels ->> 'UUID' as uuid, sum(value * dt) filter (where metric = 'bench_gpu_energy_joules_total') as whole,
                sum(value * dt) filter (where metric = any(%s)) as parts,
                sum(value * dt) filter (where metric = 'bench_gpu_attributed_energy_joules_total') as runs
         from samples join series using (series_id) group by 1 having bool_or(metric = 'bench_gpu_energy_joules_total')
@@ -151,7 +151,7 @@ def test_the_parts_of_the_energy_add_up_to_the_whole_gpu(place: GpuHome, runs: d
     found = place.query(joules, [ATTRIBUTED, IDLE, OTHER])
     assert len(found) == 4
     for row in found:
-        assert row["parts"] == pytest.approx(row["board"], rel=0.01)
+        assert row["parts"] == pytest.approx(row["whole"], rel=0.01)
     assert sum(row["runs"] is not None and row["runs"] > 0 for row in found) == 3
     stored = place.query(
         "select sum(total) as total from run_summary where quantity = 'gpu_energy_attributed' and metric is null"

@@ -56,14 +56,14 @@ def test_output_is_passed_on_and_nothing_else(home: Home) -> None:
         [*map(str, words)], env=home.environment, cwd=home.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as command:
         assert command.stdout is not None
-        assert command.stdout.readline() == b"at the gate\n", "it comes while the run goes on"
+        assert command.stdout.readline() == b"at the gate\n", "it comes during the run"
         open_gate(gate, 3)
         printed, beside = command.communicate()
     assert (command.returncode, printed) == (1, b"")
     [label] = home.query("select run_id from runs where name = 'passed' and exit_code = 3")
     assert home.output(label["run_id"]) == b"at the gate\n"
     assert b"failed" in beside
-    assert b"Next:" not in beside, "nobody watches"
+    assert b"Next:" not in beside, "no terminal watches"
 
 
 def test_a_runs_summary_is_in_mlflow(home: Home) -> None:

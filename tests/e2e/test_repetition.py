@@ -14,7 +14,9 @@ CLOCKED = "{scripts}/clocked.py,--seconds 0"
 
 
 def test_workloads_alternate_and_each_repetition_is_an_attempt(home: Home) -> None:
-    sheet = home.sheet("turns", HEADER, [f"80,1,first,{CLOCKED}", f"80,2,second,{CLOCKED}", f"80,2,third,{CLOCKED}"])
+    sheet = home.sheet(
+        "alternating", HEADER, [f"80,1,first,{CLOCKED}", f"80,2,second,{CLOCKED}", f"80,2,third,{CLOCKED}"]
+    )
     planned = home.bench("schedule", sheet.path, "--repeat", "2", "--dry-run")
     assert planned.count("1-2") == 3
     assert "The workloads run in turn, 2 times each." in planned

@@ -136,8 +136,8 @@ def project(home: Home, receiver: Receiver, tmp_path_factory: pytest.TempPathFac
     (folder / "rules").mkdir()
     for name, text in (("busy", BUSY), ("slow", SLOW), ("broken", BROKEN)):
         (folder / "rules" / f"{name}.sql").write_text(text)
-    (folder / "telling.py").write_text(NOTIFYING)
-    command = json.dumps([sys.executable, "telling.py", "notes", "$HOME; echo", "*"])
+    (folder / "notifying.py").write_text(NOTIFYING)
+    command = json.dumps([sys.executable, "notifying.py", "notes", "$HOME; echo", "*"])
     (folder / "bench.toml").write_text(
         "[rules]\nevery = '1 s'\nlimit = '300 ms'\n"
         "[rules.Busy]\nthreshold = 0.1\nactions = ['mark', 'note']\n"

@@ -56,7 +56,7 @@ def test_good_certificates_are_checked_and_nothing_is_written(tmp_path: Path) ->
     ],
 )
 def test_what_is_wrong_with_the_sites_own_is_found(tmp_path: Path, wrong: str, expected: str) -> None:
-    site, others = Site(tmp_path / "site"), Site(tmp_path / "others", "somebody else")
+    site, others = Site(tmp_path / "site"), Site(tmp_path / "others", "another site")
     since, days = {"expired": (60, 30), "early": (-3, 90), "soon": (0, 20)}.get(wrong, (0, 90))
     made = others if wrong == "chain" else site
     made.issue("elsewhere" if wrong == "name" else HERE, since_days=since, days=days, stem="server")

@@ -66,13 +66,13 @@ def test_a_host_on_which_nothing_is_measured_is_named(world: World, monkeypatch:
     monkeypatch.setattr("hypergauge.stack.unmeasured._LOOK_SECONDS", 0.05)
     output: list[str] = []
     with watching_unmeasured(world.database, lambda: [run], output.append):
-        wait_for(lambda: output, "word of it")
+        wait_for(lambda: output, "a message")
         world.end(run, time.time() - 60, time.time())
         time.sleep(0.3)
         other = world.run(time.time(), position=2)
         time.sleep(0.3)
         world.end(other, time.time() - 1, time.time())
-    assert len(output) == 1, "once, and of nobody else's runs"
+    assert len(output) == 1, "once, and of no other user's runs"
     assert words in output[0]
 
 

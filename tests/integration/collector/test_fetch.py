@@ -169,7 +169,7 @@ def hung(tmp_path: Path) -> Iterator[Path]:
     yield path
     for fifo in tmp_path.iterdir():
         if fifo.is_fifo():
-            os.close(os.open(fifo, os.O_RDWR | os.O_NONBLOCK))  # lets go of those who wait
+            os.close(os.open(fifo, os.O_RDWR | os.O_NONBLOCK))  # releases the waiting readers
 
 
 def test_a_hanging_secret_file_delays_no_other_target(server: Server, hung: Path, tmp_path: Path) -> None:

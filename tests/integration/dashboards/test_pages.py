@@ -114,7 +114,7 @@ def test_the_pointer_shows_every_value(drawn: Browser) -> None:
         ["20/1/2 wide *", "300 (270 \N{EN DASH} 330)", ""],
     ]
     drawn.mouse("mouseMoved", left + width - 2, top + height / 2)
-    assert rows(drawn)[1] == ["20/1/2 wide *", "", ""], "a run that has ended has no figure"
+    assert rows(drawn)[1] == ["20/1/2 wide *", "", ""], "a run that has ended has no value"
     drawn.mouse("mouseMoved", 5, 5)
     assert where(drawn) == ""
 

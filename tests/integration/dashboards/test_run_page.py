@@ -62,7 +62,7 @@ def test_the_card_of_a_run_shows_what_it_has(world: World, start: float) -> None
         "id": run,
         "MLflow's id": card["MLflow's id"],
     }
-    assert query(world, "select * from run_card('nobody')") == []
+    assert query(world, "select * from run_card('missing')") == []
     assert query(world, "select * from run_card('')") == []
 
 
@@ -95,7 +95,7 @@ def test_what_one_has_to_know_of_a_run(world: World, start: float) -> None:
     assert ("gpus_left_out", ["20/1/1"], {"total": 1, "drawn": 0}) in query(
         world, 'select code, runs, "values" from run_notice(%s, now(), now(), 0)', run
     )
-    assert notices("", start, start + 60) == notices("nobody", start, start + 60) == ["no_runs"]
+    assert notices("", start, start + 60) == notices("missing", start, start + 60) == ["no_runs"]
 
 
 @pytest.mark.parametrize("over", [False, True])
@@ -119,7 +119,7 @@ def test_the_energy_of_a_run_is_that_of_its_summary(world: World, start: float, 
     if over:
         world.connection.execute("select summarise(%s)", (run,))
     assert query(world, "select * from run_energy(%s)", run) == [(pytest.approx(2 * 5900), "above idle")]
-    assert query(world, "select * from run_energy('nobody')") == []
+    assert query(world, "select * from run_energy('missing')") == []
 
 
 def test_the_energy_of_a_run_without_a_share(world: World, start: float) -> None:
@@ -212,7 +212,7 @@ def test_steps_a_second_by_what_was_logged(world: World, start: float) -> None:
         start + 100,
     )
     assert rows == [("loss", pytest.approx(10))]
-    assert query(world, "select * from run_steps('nobody', now() - interval '1 h', now(), 1000)") == []
+    assert query(world, "select * from run_steps('missing', now() - interval '1 h', now(), 1000)") == []
 
 
 def test_links_lead_to_ranges_that_show_all_of_a_run_and_of_its_workload(world: World) -> None:

@@ -203,7 +203,7 @@ def test_stop_waits_for_a_read_and_allows_no_later_one() -> None:
 def test_a_failing_close_is_logged_and_the_exporter_stops(caplog: pytest.LogCaptureFixture) -> None:
     class Stuck(Valve):
         def close(self) -> None:
-            raise OSError("driver gone")
+            raise OSError("driver lost")
 
     with caplog.at_level(logging.WARNING), ExporterServer(Stuck()):
         pass
@@ -328,11 +328,15 @@ def test_exporters_are_found_by_entry_point(module: str, tmp_path: Path) -> None
 
 
 def test_a_broken_exporter_is_logged_and_left_out(module: str, caplog: pytest.LogCaptureFixture) -> None:
-    broken = [entry("gone", f"{module}_broken:x"), entry("typo", f"{module}:rom"), entry("never", "no.such:thing")]
+    broken = [entry("absent", f"{module}_broken:x"), entry("typo", f"{module}:rom"), entry("never", "no.such:thing")]
     with caplog.at_level(logging.WARNING):
         registry = Registry.load([*broken, entry("room", f"{module}:room")])
     assert list(registry) == ["room"]
-    assert [record.args[0] for record in caplog.records if isinstance(record.args, tuple)] == ["gone", "typo", "never"]
+    assert [record.args[0] for record in caplog.records if isinstance(record.args, tuple)] == [
+        "absent",
+        "typo",
+        "never",
+    ]
 
 
 def test_a_duplicate_name_is_refused(module: str) -> None:

@@ -196,7 +196,7 @@ def test_differences_between_runs_are_noted(world: World, start: float) -> None:
     ]
     assert [(one.metric, one.label) for one in found.series if one.simulated] == [("gpu_sm_active", "20/1/3 train")]
     assert "simulated_gpu" not in [code for code, *_ in coded(drawn(world, "cpu_usage", "loss"))], (
-        "of no GPU is it said"
+        "no GPU's metric is charted"
     )
 
 

@@ -35,7 +35,7 @@ ALWAYS = """\
 -- [parameters.share]
 -- default = 0.25
 -- unit = "ratio"
--- help = "What is said."
+-- help = "A help text."
 select %(start)s::timestamptz as started_at, null::timestamptz as ended_at, jsonb_build_object('share', %(share)s::float8) as evidence
 where %(run)s <> '' and %(stop)s::timestamptz > %(start)s
 """
@@ -241,7 +241,7 @@ def test_a_webhook_is_posted_until_it_is_heard(
         ("command = ['sh', '-c', 'sleep 60 & echo gone']", "done", "exit status 0: gone"),
     ],
 )
-def test_how_an_action_went_is_on_record(
+def test_the_outcome_of_an_action_is_recorded(
     desk: Desk, webhook: tuple[str, list[dict[str, Any]], list[int]], action: str, outcome: str, detail: str
 ) -> None:
     url, _, statuses = webhook

@@ -138,7 +138,7 @@ def test_a_queued_run_is_pending_with_the_reason_and_may_be_stopped(
     assert ends(database)[0] == (1, "stopped", "stopped on request of ann")
 
 
-@pytest.mark.parametrize("ended", [False, True], ids=["goes on", "has ended meanwhile"])
+@pytest.mark.parametrize("ended", [False, True], ids=["running", "ended meanwhile"])
 def test_the_same_command_attaches_and_hands_nothing_in_twice(
     begin: Callable[..., Any], executor: InProcess, database: Database, events: list[Event], tmp_path: Path, ended: bool
 ) -> None:
@@ -167,7 +167,7 @@ def test_a_job_with_an_unconfirmed_submission_is_found_by_its_name(
     assert [one.status for one in outcomes()] == ["finished"]
     assert len(executor.submitted) == 1
     warnings = [event.message for event in events if event.kind == "warning"]
-    assert "nobody answers" in warnings[0]
+    assert "no answer" in warnings[0]
     assert len(warnings) >= 2  # away, and back again
 
 
@@ -189,7 +189,7 @@ def test_the_executors_state_counts_for_jobs_that_it_ended(
 ) -> None:
     file = sheet(tmp_path, "20,1,bad,train.py,open 3", "20,1,long,train.py,never 0")
     outcomes = begin(file)
-    wait_for(lambda: [run["status"] for run in runs(database)] == ["failed", "running"], "one that goes on")
+    wait_for(lambda: [run["status"] for run in runs(database)] == ["failed", "running"], "a running one")
     executor.end("1", RunExit("timeout", "threads: its time was over"))
     assert [one.status for one in outcomes()] == ["failed", "timeout"]
     assert ends(database) == [(1, "failed", "exit status 3"), (1, "timeout", "threads: its time was over")]
@@ -202,7 +202,7 @@ def test_a_restarted_job_repeats_its_running_runs(
     file = sheet(tmp_path, "20,1,done,train.py,open 0", "20,1,cut,train.py,again 0")
     executor.restarts = True
     outcomes = begin(file)
-    wait_for(lambda: [run["status"] for run in runs(database)] == ["finished", "running"], "one that goes on")
+    wait_for(lambda: [run["status"] for run in runs(database)] == ["finished", "running"], "a running one")
     for folder in RunFolder.all(executor.settings.runs_dir):
         supervision.ask_to_stop(folder)
     wait_for(lambda: len(runs(database)) == 3, "the next attempt")

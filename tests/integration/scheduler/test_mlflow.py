@@ -240,7 +240,7 @@ def test_a_wrong_login_is_reported_without_it_and_the_run_continues(
 ) -> None:
     proxy.login = LOGIN
     monkeypatch.delenv("MLFLOW_TRACKING_USERNAME", raising=False)
-    run = lab.python(proxy.url.replace("://", "://somebody:guess@"), "print('alone')")
+    run = lab.python(proxy.url.replace("://", "://mallory:guess@"), "print('alone')")
     assert run["status"] == "finished"
     assert "401" in lab.warnings()
     assert "guess" not in lab.warnings()

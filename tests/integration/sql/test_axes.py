@@ -92,7 +92,7 @@ def test_a_chart_along_steps_equals_a_computation_on_raw_samples(world: World, s
         pytest.param("step", steps(range(10), 5), "step", (0, 10, 5, 14.75), id="numbered from 0"),
         pytest.param("step", steps(range(1, 11), 5), "step", (1, 11, 5, 14.75), id="numbered from 1"),
         pytest.param("step", steps([*range(4)] * 3, 5), "step", (0, 12, 5, 16.75), id="numbered anew in each epoch"),
-        pytest.param("step", steps([*range(10), *range(6, 9)], 5), "step", (0, 9, 5, 17.75), id="gone on from a checkpoint"),
+        pytest.param("step", steps([*range(10), *range(6, 9)], 5), "step", (0, 9, 5, 17.75), id="continued from a checkpoint"),
         pytest.param("epoch", [("e", 0, 5, 9), ("e", 1, 9, None)], "epoch", (0, 1, 5, 9), id="broken off in an epoch"),
         pytest.param("step", [("step", 3, 5, 6)], "step", (3, 4, 5, 6), id="one step"),
         pytest.param("phase", [("load", 0, 1, 5), ("train", 0, 5, 30)], "step", None, id="no steps"),

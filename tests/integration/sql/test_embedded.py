@@ -229,7 +229,7 @@ def test_the_url_of_a_missing_server_is_an_error(
     status, out, error = command("db", "url")
     assert (status, out.strip()) == (1, server.dsn)
     assert "the embedded database is not running; `bench up` starts it" in " ".join(error.split())
-    assert not server.data.exists(), "asking starts nothing"
+    assert not server.data.exists(), "the query starts nothing"
     server.acquire()
     try:
         assert command("db", "url") == (0, f"{server.dsn}\n", "")

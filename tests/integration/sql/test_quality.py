@@ -58,7 +58,7 @@ def test_what_throttles_a_gpu_before_and_after_a_run_is_not_the_runs(world: Worl
 def test_overhead_is_the_share_of_the_hosts_cores_that_exporters_used(world: World) -> None:
     run = world.run(START)
     host(world, busy=3.0, idle=4.5, waiting=0.5, exporters=(0.06, 0.02))
-    assert quality(world) == [(None, None)], "of a run that goes on it is not asked"
+    assert quality(world) == [(None, None)], "not for a running run"
     world.end(run, START, START + SECONDS)
     world.connection.execute("select summarise(run_id) from runs")
     assert quality(world) == [(None, pytest.approx(0.01, rel=0.01))]
@@ -100,7 +100,7 @@ def test_an_exporter_that_began_later_has_not_measured_a_run(world: World) -> No
     aggregates.keep_raw(world.connection, 30)
     aggregates.maintain(world.connection)
     assert world.connection.execute("select count(*) from samples").fetchone() == (0,)
-    assert exporters(world) == ["host"], "the aggregates tell it too"
+    assert exporters(world) == ["host"], "the aggregates show it too"
 
 
 def exporters(world: World) -> list[str]:

@@ -130,7 +130,7 @@ def test_a_verdict_names_the_best_of_the_finished_runs(world: World) -> None:
     assert leanest is None
     assert best == "20/1/4 train: 0.95 (worst 0.8)"
     assert failed == "1 of 4 failed: 20/1/3 train (failed)"
-    assert one(world, "select best from run_verdict(%s, 'lr')", runs) is None, "nobody knows which one is better"
+    assert one(world, "select best from run_verdict(%s, 'lr')", runs) is None, "its better direction is unknown"
     world.connection.execute("update runs set status = 'running', ended_at = null where run_id = %s", (runs[0],))
     assert one(world, "select failed from run_verdict(%s)", runs) == "1 of 4 failed: 20/1/3 train (failed); 1 running"
     other = world.run(START, START + 50, workload=2, name="other")

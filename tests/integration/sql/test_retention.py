@@ -103,7 +103,7 @@ def test_a_run_to_be_kept_keeps_its_samples(world: World) -> None:
     )
     assert counts[kept] == 600
     assert other not in counts
-    assert counts[going] == 1200, "what goes on has no summary yet"
+    assert counts[going] == 1200, "a running run has no summary yet"
     agree(world, 3600, 7200, 2.0)
     assert summaries(world) == before, "a summary outlives the samples"
 
@@ -140,7 +140,7 @@ def test_a_long_run_that_ends_between_two_iterations_is_summarized_before_its_sa
     world.write(world.gauge("queue_length", [start + at for at in range(600)], [2.0] * 600))
     aggregates.keep_raw(world.connection, 7)
     aggregates.maintain(world.connection)
-    assert raw(world) == 600, "while it goes on"
+    assert raw(world) == 600, "while it is running"
     world.end(run, start, start + 20 * DAY)  # its collector is away
     aggregates.maintain(world.connection)
     assert [row[2:4] for row in summaries(world)] == [(600, 2.0)]

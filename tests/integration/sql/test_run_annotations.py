@@ -137,7 +137,7 @@ def test_a_removed_run_takes_its_samples_along_and_no_others(bench: Bench, world
     assert counts(world) == {"bench_gpu_power_watts": 250, "node_load1": 250}
     assert bench("rm", "20", "--yes", "--json")["samples"] == 300
     assert bench("list", "--json") == []
-    assert counts(world) == {"bench_gpu_power_watts": 100, "node_load1": 100}, "what was measured when nobody ran"
+    assert counts(world) == {"bench_gpu_power_watts": 100, "node_load1": 100}, "samples outside of all runs"
 
 
 def test_a_removed_run_takes_its_folder_along(bench: Bench, world: World) -> None:

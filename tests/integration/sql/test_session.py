@@ -71,7 +71,7 @@ def test_it_waits_for_a_server_that_is_started_again(
         server.stop("fast")
         try:
             pending = pool.submit(session, one)
-            wait_for(lambda: messages, "word of it")
+            wait_for(lambda: messages, "a message")
         finally:
             server.start()
         assert pending.result(HUNG_SECONDS) == 1

@@ -147,7 +147,7 @@ def test_a_reader_of_own_runs_sees_the_workloads_that_are_theirs_alone(world: Wo
     for workload, position in ((1, 1), (2, 1), (2, 2)):
         world.run(start, start + 60, workload=workload, position=position)
     world.write(world.gauge("node_load1", [start + 1], [1.0]))
-    world.connection.execute("update runs set owner = 'somebody' where position = 2")
+    world.connection.execute("update runs set owner = 'another' where position = 2")
     ids = list(workload_ids(world).values())
     with world.connection.transaction(force_rollback=True):
         world.connection.execute("create role me in role bench_reader_own")

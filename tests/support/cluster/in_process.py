@@ -81,7 +81,7 @@ class InProcess:
         threading.Thread(target=self.start, args=(job_id,)).start()
         if self.unheard:
             self.unheard -= 1
-            raise ExecutorAway("nobody answers")
+            raise ExecutorAway("no answer")
         return job_id
 
     def start(self, job_id: str) -> None:
@@ -110,7 +110,7 @@ class InProcess:
             raise Died
         if self.away:
             self.away -= 1
-            raise ExecutorAway("nobody answers")
+            raise ExecutorAway("no answer")
         state = JobState("running", host="here") if self.held.is_set() else JobState("pending", "Resources")
         return self.ended.get(job_id, state)
 

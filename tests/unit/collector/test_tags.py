@@ -31,13 +31,13 @@ def parts(resource: int, time: float, dt: float, *, counter: bool = True) -> lis
     [
         pytest.param(HOST, 130, 10, [], id="within a run"),
         pytest.param(HOST, 110, 10, [], id="from the very start"),
-        pytest.param(IDLE, 130, 100, [], id="where nobody ever ran"),
+        pytest.param(IDLE, 130, 100, [], id="where no run ever was"),
         pytest.param(PROCESS, 130, 100, [], id="a run's own"),
         pytest.param(HOST, 110, 30, [(100, 20), (110, 10)], id="beyond a start"),
         pytest.param(HOST, 150, 10, [(150, 10)], id="up to the very end"),
         pytest.param(HOST, 150.0005, 10, [(150, 9.9995)], id="beyond an end by less than a millisecond"),
         pytest.param(
-            HOST, 240, 180, [(100, 40), (150, 50), (160, 10), (200, 40), (240, 40)], id="over all of them, and nobody"
+            HOST, 240, 180, [(100, 40), (150, 50), (160, 10), (200, 40), (240, 40)], id="over all of them, and outside"
         ),
     ],
 )

@@ -61,7 +61,7 @@ def command(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
-        return "gone"
+        return "ended"
 
 
 def tree_of(processes: RunProcesses, run_id: str, *expected: str) -> RunTree:

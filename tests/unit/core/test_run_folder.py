@@ -110,8 +110,8 @@ def test_a_supervisors_descriptor_may_exceed_1023(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("many_descriptors")
 def test_a_commands_descriptor_may_exceed_1023(tmp_path: Path) -> None:
-    action = Action("tell", command=(sys.executable, "-c", "print('told')"), folder=tmp_path)
-    assert send(action, {"id": "1", "rule": "idle"}) == "exit status 0: told"
+    action = Action("notify", command=(sys.executable, "-c", "print('sent')"), folder=tmp_path)
+    assert send(action, {"id": "1", "rule": "idle"}) == "exit status 0: sent"
 
 
 def test_a_run_is_stopped_on_a_full_disk(tmp_path: Path) -> None:

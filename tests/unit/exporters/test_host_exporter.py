@@ -191,7 +191,7 @@ def shown(samples: Samples, name: str) -> dict[str, str | None]:
 
 
 def test_virtual_devices_are_labeled(options: ExporterOptions, root: Path) -> None:
-    names = ["nvme0n1", "sdb", "dm-0", "md127", "mmcblk0", "mmcblk0p1", "gone"]
+    names = ["nvme0n1", "sdb", "dm-0", "md127", "mmcblk0", "mmcblk0p1", "absent"]
     (root / "proc/diskstats").write_text("".join(f" 8 0 {name} 3 1 40 7 2 2 60 9 0 25 16\n" for name in names))
     lay_out(root / "sys/class/block", ["nvme0n1", "sdb", "mmcblk0"], ["dm-0", "md127", "mmcblk0p1"])
     networks = ["lo", "eth0", "vf0", "bond0", "lan", "wlan0", "eth0.7", "veth1"]
@@ -207,7 +207,7 @@ def test_virtual_devices_are_labeled(options: ExporterOptions, root: Path) -> No
         "md127": "true",
         "mmcblk0": None,
         "mmcblk0p1": "true",
-        "gone": None,
+        "absent": None,
     }
     assert shown(samples, "node_disk_read_bytes_total") == shown(samples, "node_disk_io_time_seconds_total") == disks
     assert shown(samples, "node_network_receive_bytes_total") == shown(samples, "node_network_transmit_bytes_total") == {

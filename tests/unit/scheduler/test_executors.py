@@ -176,7 +176,7 @@ def test_interrupts_stop_running_jobs_gracefully_and_then_at_once() -> None:
 
     def run(iteration: Iteration) -> list[Outcome]:
         assert stopping.asked.wait(HUNG_SECONDS)
-        reactions.append("asked")
+        reactions.append("stop requested")
         assert stopping.at_once.wait(HUNG_SECONDS)
         reactions.append("at once")
         return []
@@ -195,7 +195,7 @@ def test_interrupts_stop_running_jobs_gracefully_and_then_at_once() -> None:
     finally:
         presser.join()
         signal.signal(signal.SIGINT, before)
-    assert reactions == ["asked", "at once"]
+    assert reactions == ["stop requested", "at once"]
 
 
 def test_an_executor_that_is_away_is_retried_and_that_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,6 @@ def test_what_a_run_has_left_undelivered_is_delivered(command: Command, home: Pa
     folder = RunFolder(home / "runs" / RUN)
     folder.create({})
     folder.write_end(unseen_end("finished", 1.0, 2.0, ""))
-    assert command("schedule", "done.csv")[0] == 1, "the database is asked"
+    assert command("schedule", "done.csv")[0] == 1, "the database is queried"
     folder.mark_delivered()
     assert command("schedule", "done.csv")[0] == 0

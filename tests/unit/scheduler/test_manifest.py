@@ -288,7 +288,7 @@ def test_no_column_that_looks_secret_is_recorded(repository: Path, earlier: Earl
     assert run.job(Inventory(), LISTENERS, PREVIOUS, 2).command.words[1:] == (str(repository / "train.py"),)
 
 
-def test_a_run_without_a_record(tmp_path: Path) -> None:
+def test_a_run_without_a_manifest(tmp_path: Path) -> None:
     assert read_manifest(RunFolder(tmp_path)) is None
     with pytest.raises(BadRequest, match="run 1/2/3 has no manifest on this host; it ran on n1"):
         RepeatedRun.read("1/2/3", RunFolder(tmp_path), "n1")

@@ -78,7 +78,7 @@ A, B = IDS["a"], IDS["b"]
             id="rows in another order",
         ),
         pytest.param(
-            [f"1,1,running,{A},t.py,--a 1"], [("a", "--a 1", 1, 1, "running")], [(1, 2, "resume")], id="it says running"
+            [f"1,1,running,{A},t.py,--a 1"], [("a", "--a 1", 1, 1, "running")], [(1, 2, "resume")], id="its status is running"
         ),
         pytest.param(
             ["1,1,,,t.py,--a 1"], [("a", "--a 1", 1, 1, "pending")], [(1, 2, "resume")], id="killed before the file was written"

@@ -52,7 +52,7 @@ def test_a_collector_scrapes_itself_and_less_often(settings: Settings, interval:
     start(settings, "collector", 1001)
     [target] = LocalExporters(replace(settings, interval=interval))().values()
     assert (target.listener, target.url, target.interval) == ("collector", "http://127.0.0.1:1001/metrics", every)
-    assert target.instance == str(settings.home), "those of several homes are told apart"
+    assert target.instance == str(settings.home), "those of several homes are distinguished"
 
 
 def test_a_folder_that_stays_as_it_is_is_not_read_again(settings: Settings) -> None:
