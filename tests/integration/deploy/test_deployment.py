@@ -218,7 +218,7 @@ def test_the_collector_writes_as_the_writer(site: Site, tmp_path: Path) -> None:
     words = [*COMPOSE["services"]["host"]["command"][:-1], str(port)]
     exporter = subprocess.Popen(
         [sys.executable, "-P", "-m", "hypergauge.cli", *words],
-        env={**os.environ, "BENCH_HOME": str(tmp_path / "listener")}, stdout=subprocess.DEVNULL,
+        env={**os.environ, "BENCH_HOME": str(tmp_path / "exporter")}, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     targets = tmp_path / "targets.json"
     targets.write_text(json.dumps([group(f"127.0.0.1:{port}", job="host")]))

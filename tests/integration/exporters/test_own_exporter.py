@@ -29,7 +29,7 @@ VMSTAT = "pgfault 1000\npgmajfault 7\npswpin 2\npswpout 3\nnr_free_pages 5\n"
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with its installation by pip from a wheel."""
-    folder = tmp_path_factory.mktemp("listener")
+    folder = tmp_path_factory.mktemp("exporter")
     file = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())
     project = file["project"]
     stem = f"{project['name'].replace('-', '_')}-{project['version']}"
