@@ -69,7 +69,7 @@ comment on column series.counts is 'whether it is a counter, by its source';
 comment on table metrics is 'Catalog of known metrics and their canonical quantities and units.';
 comment on column metrics.metric_id is 'id';
 comment on column metrics.metric is 'name on the wire';
-comment on column metrics.match is 'labels that a series has to have';
+comment on column metrics.match is 'labels that a series has to have, as node_cpu_seconds_total is busy or idle by its mode';
 comment on column metrics.quantity is 'canonical quantity, such as gpu_power';
 comment on column metrics.unit is 'canonical unit';
 comment on column metrics.scale is 'factor from the exposed value to the canonical unit';
@@ -86,7 +86,7 @@ comment on column places.kind is 'host, gpu, instance or process';
 comment on column places.host is 'host';
 comment on column places.gpu_uuid is 'GPU; null for a host or process tree';
 comment on column places.gpu_instance_id is 'MIG instance on that GPU';
-comment on column places.run_id is 'run of a process tree; null otherwise';
+comment on column places.run_id is 'run of a process tree; null for other kinds, and for the collector''s own process';
 comment on column places.origin is 'capsule that it was imported from; empty for a resource here';
 
 comment on view devices is 'GPUs and MIG instances by display name.';
@@ -101,14 +101,14 @@ comment on column devices.profile is 'MIG profile; null for a whole GPU';
 comment on column devices.simulated is 'whether it is simulated';
 comment on column devices.origin is 'capsule that it was imported from; empty for a device here';
 
-comment on table run_sets is 'Run sets: the runs on one resource over one span of time. Samples carry their id; 0 is no run and has no rows.';
+comment on table run_sets is 'Run sets, a row for each run in a set: the runs on one resource during one interval. Samples carry the id of a set; 0 is no run and has no rows.';
 comment on column run_sets.runset_id is 'id';
 comment on column run_sets.place_id is 'resource';
 comment on column run_sets.run_id is 'run in the set';
 comment on column run_sets.scope is 'process, instance (to itself), device (a GPU shared with others) or host';
-comment on column run_sets.started_at is 'start of the span';
-comment on column run_sets.ended_at is 'end of the span; null while it lasts';
-comment on column run_sets.others is 'number of further runs that were in an imported set';
+comment on column run_sets.started_at is 'start of the interval';
+comment on column run_sets.ended_at is 'end of the interval; null while it lasts';
+comment on column run_sets.others is 'number of runs of an imported set outside its capsule';
 
 comment on table targets is 'Targets that collectors scrape.';
 comment on column targets.target_id is 'id';
