@@ -65,7 +65,7 @@ def timescale_server(folder: Path) -> Iterator[str]:
     ):
         from testcontainers.postgres import PostgresContainer
 
-        with PostgresContainer("timescale/timescaledb:latest-pg17", driver=None) as container:
+        with PostgresContainer("timescale/timescaledb:latest-pg18", driver=None) as container:
             yield container.get_connection_url()
     elif os.environ.get("BENCH_REQUIRE_TIMESCALE") == "1":
         pytest.fail(HOW_TO_GET_ONE, pytrace=False)

@@ -272,7 +272,7 @@ def test_a_replica_connects_by_password_and_is_rebuilt_after_a_long_absence(site
     with psycopg.connect(site.admin, autocommit=True) as admin:
         row = admin.execute("select setting from pg_config where name = 'BINDIR'").fetchone()
         assert row is not None
-        copy = Copy(site, Programs(folder=Path(row[0])), tmp_path / "copy", hba)
+        copy = Copy(site, Programs(folder=Path(row[0])), tmp_path / "18" / "copy", hba)
         admin.execute("select pg_create_physical_replication_slot('replica')")  # of an earlier copy
         with copy as reads, Database(reads, reading=True) as database, database.session() as connection:
             assert replication(connection).describe() == "a replica, 0 s behind"

@@ -99,6 +99,14 @@ def test_files_named_by_grafanas_settings_exist() -> None:
     assert secret in service["secrets"]
 
 
+def test_the_data_of_database_and_replica_are_in_their_volumes() -> None:
+    """From PostgreSQL 18 on, an image has its data in a folder of its version, and not in that of the earlier mounts."""
+    [major] = re.findall(r"-pg(\d+)$", SERVICES["database"]["image"])
+    for name in ("database", "replica"):
+        assert SERVICES[name]["volumes"] == [f"{name}:/var/lib/postgresql"]
+    assert Path(SERVICES["replica"]["environment"]["PGDATA"]).parent == Path("/var/lib/postgresql") / major
+
+
 def test_other_hosts_reach_the_database_only_over_tls() -> None:
     given = {"BENCH_BIND": "192.0.2.1"}
     [(name, service)] = load(given, ROOT / "deploy" / "tls" / "compose.yml")["services"].items()
