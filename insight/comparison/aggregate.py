@@ -7,17 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from hypergauge.core.listing import listed
 from hypergauge.insight.comparison.columns import ENERGY_KEY, SCOPES, is_summed
 from hypergauge.insight.comparison.entry import Entry, Missing
 from hypergauge.insight.sharing.concurrent_runs import passes
+from hypergauge.sql.queries.notices import Reason
 from hypergauge.sql.runs.selection import RunInfo
 
 __all__ = ["finished", "row_entry", "workload_entry"]
 
 One = TypeVar("One", RunInfo, Entry)
-# Limit for workloads of many runs.
-_MOST_LABELS = 6
 
 
 def finished(row: Sequence[One]) -> Sequence[One]:
@@ -58,8 +56,7 @@ def workload_entry(label: str, group: Sequence[tuple[Entry, Entry]]) -> Entry:
     if len(ends) < len(together.runs):
         return together
     if len(found := list(passes(together.runs))) > 1:
-        order = ", then ".join(listed([run.full_label for run in some], _MOST_LABELS) for some in found)
-        reason = f"its rows' latest attempts did not run at the same time, but {order}"
+        reason = Reason("not_simultaneous", {"passes": [[run.full_label for run in some] for some in found]})
         return replace(together, missing=(*together.missing, Missing("makespan_seconds", label, reason)))
     makespan = (max(ends) - min(starts)).total_seconds()
     return replace(together, values={**together.values, "makespan_seconds": makespan})
@@ -101,4 +98,4 @@ def _without_energy(group: Sequence[Entry]) -> Iterable[Missing]:
     if any(ENERGY_KEY in entry.values for entry in group):
         for entry in group:
             if ENERGY_KEY not in entry.values and entry.gpu_coverage is not None:
-                yield Missing(ENERGY_KEY, entry.label, "it has no measured energy of its own")
+                yield Missing(ENERGY_KEY, entry.label, Reason("no_own_energy"))

@@ -16,6 +16,7 @@ from hypergauge.insight.comparison.shared import SHARED_SCOPES, parts
 from hypergauge.insight.comparison.verdicts import Gate
 from hypergauge.insight.comparison.window import Window, window
 from hypergauge.sql.queries.axes import Interval
+from hypergauge.sql.queries.notices import notices
 from hypergauge.sql.queries.summaries import (
     FinalMetric,
     GpuFacts,
@@ -112,9 +113,8 @@ def compare(
         part = window(connection, counted, align)
         runs, base = _within(part, counted, runs), _within(part, counted, base)
         if baseline and not base:
-            raise NoData(
-                f"--baseline {baseline} cannot be the baseline: {', '.join(dict.fromkeys(part.left_out.values()))}"
-            )
+            why = " ".join(one.text for one in notices(connection, part.facts()))
+            raise NoData(f"--baseline {baseline} cannot be the baseline: {why.removesuffix('.')}")
     entries = _entries(connection, runs, by, repeated, scope, simulated, part, further)
     base_entry = None
     if base:

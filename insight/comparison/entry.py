@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from hypergauge.insight.comparison.columns import WHOLE_GPU
 from hypergauge.sql.queries.axes import Interval
+from hypergauge.sql.queries.notices import Reason
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
@@ -23,7 +24,11 @@ class Missing:
 
     metric: str
     run: str
-    reason: str
+    reason: Reason
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {"metric": self.metric, "run": self.run, **self.reason.as_dict()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +143,7 @@ def _run(entry: Entry) -> dict[str, Any]:
         "gpu_coverage": entry.gpu_coverage,
         "gpu_energy_method": entry.energy_method,
         "target": entry.target,
-        "missing": [asdict(one) for one in entry.missing],
+        "missing": [one.as_dict() for one in entry.missing],
         "scopes": entry.scopes,
         "software_metrics": entry.software,
         "quantities": entry.quantities,
@@ -174,7 +179,7 @@ def _group(entry: Entry) -> dict[str, Any]:
         "gpu_coverage": entry.gpu_coverage,
         "gpu_energy_method": entry.energy_method,
         "target": entry.target,
-        "missing": [asdict(one) for one in entry.missing],
+        "missing": [one.as_dict() for one in entry.missing],
         "scopes": entry.scopes,
         "software_metrics": entry.software,
         "changes": entry.changes,

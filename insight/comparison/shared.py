@@ -8,6 +8,7 @@ from dataclasses import replace
 from hypergauge.insight.comparison.columns import COLUMNS
 from hypergauge.insight.comparison.entry import Entry, Missing, Span
 from hypergauge.sql.queries.axes import Interval, without_raw_samples
+from hypergauge.sql.queries.notices import Reason
 from hypergauge.sql.queries.summaries import gpus, summaries_between
 from hypergauge.sql.server.database import Connection
 
@@ -33,14 +34,14 @@ def parts(connection: Connection, entries: Sequence[Entry], scope: str) -> list[
     things = _things(connection, entries, scope)
     spans = {_id(entry): entry.span for entry in entries}
     counted: dict[str, tuple[Span, ...]] = {}
-    reasons: dict[str, str] = {}
+    reasons: dict[str, Reason] = {}
     for workload in _workloads(entries):
         for run, (left, reason) in _counted_spans(workload, things, spans).items():
             counted[run] = left
             if reason:
                 reasons[run] = reason
     cut = [run for run in counted if counted[run] != (spans[run],)]
-    reasons |= dict.fromkeys(without_raw_samples(connection, cut), "its raw samples are deleted")
+    reasons |= dict.fromkeys(without_raw_samples(connection, cut), Reason("raw_samples_deleted"))
     totals = _totals(connection, {run: counted[run] for run in cut if run not in reasons}, scope)
     return [
         _part(entry, counted[run], totals, reasons.get(run)) if (run := _id(entry)) in {*cut, *reasons} else entry
@@ -64,9 +65,9 @@ def _workloads(entries: Iterable[Entry]) -> Iterable[list[Entry]]:
 
 def _counted_spans(
     workload: Iterable[Entry], things: Mapping[str, frozenset[str]], spans: Mapping[str, Span]
-) -> dict[str, tuple[tuple[Span, ...], str | None]]:
+) -> dict[str, tuple[tuple[Span, ...], Reason | None]]:
     """Return the times that count for each run, and the reason for which they are unknown, if any."""
-    counted: dict[str, tuple[tuple[Span, ...], str | None]] = {}
+    counted: dict[str, tuple[tuple[Span, ...], Reason | None]] = {}
     before: list[Entry] = []
     for entry in sorted(workload, key=lambda one: (-len(things[_id(one)]), spans[_id(one)])):
         mine, span, reason = things[_id(entry)], spans[_id(entry)], None
@@ -78,7 +79,7 @@ def _counted_spans(
             if mine <= theirs:
                 left = list(_without(left, taken))
             else:
-                reason = f"it shares only some of its GPUs with {other.label}"
+                reason = Reason("gpus_shared_in_part", {"other": other.label})
         counted[_id(entry)] = tuple(left), reason
         before.append(entry)
     return counted
@@ -99,7 +100,7 @@ def _totals(
 
 
 def _part(
-    entry: Entry, counted: tuple[Span, ...], totals: Mapping[tuple[str, str], float], reason: str | None
+    entry: Entry, counted: tuple[Span, ...], totals: Mapping[tuple[str, str], float], reason: Reason | None
 ) -> Entry:
     amounts = {
         column.key: column.quantity if column.quantity in entry.quantities else "gpu_power"

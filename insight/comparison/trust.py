@@ -12,7 +12,7 @@ from hypergauge.insight.comparison import neighbours
 from hypergauge.insight.comparison.columns import COLUMNS
 from hypergauge.insight.comparison.comparison import Comparison
 from hypergauge.insight.comparison.neighbours import Changes
-from hypergauge.sql.queries.notices import Fact, Notice, chart_notices, notices
+from hypergauge.sql.queries.notices import Fact, Notice, Reason, chart_notices, notices
 from hypergauge.sql.queries.report import Quality, qualities
 from hypergauge.sql.server.database import Connection
 
@@ -73,22 +73,18 @@ def trust(connection: Connection, comparison: Comparison, scope: str | None = No
     quantities = [column.quantity for column in COLUMNS if column.key in shown]
     charted = chart_notices(connection, list(labels), quantities, None if scope is None else [scope])
     changes = neighbours.of_comparison(connection, comparison)
+    left_out = comparison.window.facts() if comparison.window else ()
     return Trust(
         labels,
         found,
         changes,
         (
-            *notices(connection, (*_not_aligned(comparison), *_how_measured(comparison, labels, found))),
+            *notices(connection, (*left_out, *_how_measured(comparison, labels, found))),
             *notices(connection, (*_incomplete(comparison), *_missing(comparison))),
             *(one for one in charted if one.code in _OF_CHARTS),
             *notices(connection, neighbours.facts(comparison, changes)),
         ),
     )
-
-
-def _not_aligned(comparison: Comparison) -> Iterator[Fact]:
-    for label, reason in comparison.window.left_out.items() if comparison.window else ():
-        yield Fact("not_aligned", [label], {"reason": reason})
 
 
 def _how_measured(comparison: Comparison, labels: Mapping[str, str], found: Mapping[str, Quality]) -> Iterator[Fact]:
@@ -124,11 +120,11 @@ def _incomplete(comparison: Comparison) -> Iterator[Fact]:
 
 def _missing(comparison: Comparison) -> Iterator[Fact]:
     """Yield a fact for each reason and group of runs, with all metrics that are missing."""
-    runs: dict[tuple[str, str], list[str]] = {}
+    runs: dict[tuple[str, Reason], list[str]] = {}
     for one in dict.fromkeys(one for entry in comparison.entries for one in entry.missing):
         runs.setdefault((one.metric, one.reason), []).append(one.run)
-    metrics: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    metrics: dict[tuple[tuple[str, ...], Reason], list[str]] = {}
     for (metric, reason), labels in runs.items():
         metrics.setdefault((tuple(labels), reason), []).append(metric)
     for (labels_, reason), lacking in metrics.items():
-        yield Fact("missing_metrics", labels_, {"columns": lacking, "reason": reason})
+        yield Fact("missing_metrics", labels_, {"columns": lacking, **reason.as_dict()})

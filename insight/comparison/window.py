@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hypergauge.core.errors import NoData
 from hypergauge.insight.comparison.alignment import axes_of, unit_of
 from hypergauge.sql.queries.axes import Interval, intervals, training_phases, without_raw_samples
+from hypergauge.sql.queries.notices import Fact, Reason
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
@@ -38,12 +39,17 @@ class Window:
     last: float | None
     phases: tuple[str, ...]
     intervals: Mapping[str, Interval]
-    left_out: Mapping[str, str]
+    left_out: Mapping[str, Reason]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object; the runs' objects hold their own intervals."""
         part = {"first": self.first, "last": self.last, "phases": self.phases}
-        return {"align": self.align, **part, "left_out": dict(self.left_out)}
+        return {"align": self.align, **part, "left_out": {run: reason.code for run, reason in self.left_out.items()}}
+
+    def facts(self) -> Iterator[Fact]:
+        """Yield a fact for each run that is left out."""
+        for label, reason in self.left_out.items():
+            yield Fact("not_aligned", [label], reason.as_dict())
 
 
 def window(connection: Connection, runs: Sequence[RunInfo], align: str) -> Window:
@@ -62,8 +68,8 @@ def window(connection: Connection, runs: Sequence[RunInfo], align: str) -> Windo
     ids = [run.run_id for run in runs]
     known = axes_of(connection, ids, align)
     deleted = without_raw_samples(connection, list(known))
-    left_out = {run.label: f"it has no {unit_of(align)}" for run in runs if run.run_id not in known}
-    left_out |= {run.label: "its raw samples are deleted" for run in runs if run.run_id in deleted}
+    left_out = {run.label: Reason("no_axis", {"align": align}) for run in runs if run.run_id not in known}
+    left_out |= {run.label: Reason("raw_samples_deleted") for run in runs if run.run_id in deleted}
     known = {run: axis for run, axis in known.items() if run not in deleted}
     if not known:
         raise NoData("the raw samples of the selected runs are deleted")

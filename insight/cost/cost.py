@@ -11,20 +11,25 @@ from hypergauge.insight.comparison.columns import CO2_KEY, ENERGY_KEY, cost_key
 from hypergauge.insight.comparison.entry import Entry, Further, Missing
 from hypergauge.insight.cost.tariff import Rate, Tariff
 from hypergauge.sql.queries.costs import Hours, hours, power_by_minute
+from hypergauge.sql.queries.notices import Reason
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["costs"]
 
 _JOULES = 3.6e6  # per kilowatt hour
-_SIMULATED = "its GPUs are simulated, which --simulated counts"
-_NO_ENERGY = "it has no measured energy of its own"
-_NO_CURVE = "its energy over time is unknown"
+_SIMULATED = Reason("gpus_simulated")
+_NO_ENERGY = Reason("no_own_energy")
+_NO_CURVE = Reason("no_energy_curve")
 
 Curve = Sequence[tuple[datetime, float]]
 
 
 class _Unknown(Exception):
-    """Unknown input of a value; the message is the reason."""
+    """Unknown input of a value."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.code)
+        self.reason = reason
 
 
 def costs(tariff: Tariff, *, simulated: bool = False) -> Further:
@@ -76,8 +81,8 @@ def _priced(bill: _Bill) -> Entry:
     for key, compute in wanted.items():
         try:
             values[key] = compute()
-        except _Unknown as reason:
-            missing.append(Missing(key, entry.label, str(reason)))
+        except _Unknown as unknown:
+            missing.append(Missing(key, entry.label, unknown.reason))
     return replace(entry, values=values, missing=tuple(missing))
 
 
@@ -140,10 +145,8 @@ class _Bill:
             return 0.0
         price = self.tariff.gpu_hour(one.name or "") if one.kind == "gpu" else prices.get(one.name or "")
         if price is None:
-            what = "GPU" if one.kind == "gpu" else "host"
-            raise _Unknown(
-                f"{self.tariff.file.name} has no price for the {what} {one.name}, but for {', '.join(prices)}"
-            )
+            about = {"file": self.tariff.file.name, "kind": one.kind, "name": one.name, "priced": list(prices)}
+            raise _Unknown(Reason("no_price", about))
         return price
 
 

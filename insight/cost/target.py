@@ -12,6 +12,7 @@ from hypergauge.insight.comparison.entry import Entry, Further, Missing
 from hypergauge.sql.queries.axes import Interval, without_raw_samples
 from hypergauge.sql.queries.charts import software_keys
 from hypergauge.sql.queries.costs import COMPARISONS, Reached, reached
+from hypergauge.sql.queries.notices import Reason
 from hypergauge.sql.queries.summaries import Summary, gpu_facts, summaries_between
 from hypergauge.sql.server.database import Connection
 
@@ -72,17 +73,17 @@ def towards(target: Target, *, simulated: bool = False) -> Further:
     return add
 
 
-def _with(entry: Entry, target: Target, one: Reached | None, energy: dict[str, float | str]) -> Entry:
+def _with(entry: Entry, target: Target, one: Reached | None, energy: dict[str, float | Reason]) -> Entry:
     [run] = entry.runs
     values, reasons = dict(entry.values), {}
     if one is None or one.time is None or run.started_at is None:
-        best = "" if one is None or one.best is None else f" ({one.best:.4g} at best)"
-        reason = f"it never reached {target}{best}" if one else f"it has not logged {target.key}"
+        missed = Reason("target_missed", {"target": str(target), "best": one and one.best})
+        reason = missed if one else Reason("metric_not_logged", {"key": target.key})
         reasons = dict.fromkeys((TIME_TO_TARGET, ENERGY_TO_TARGET), reason)
     else:
         values[TIME_TO_TARGET] = (one.time - run.started_at).total_seconds()
         joules = energy[run.run_id]
-        if isinstance(joules, str):
+        if isinstance(joules, Reason):
             reasons[ENERGY_TO_TARGET] = joules
         else:
             values[ENERGY_TO_TARGET] = joules
@@ -92,7 +93,7 @@ def _with(entry: Entry, target: Target, one: Reached | None, energy: dict[str, f
 
 def _energy(
     connection: Connection, entries: Sequence[Entry], found: dict[str, Reached], simulated: bool
-) -> dict[str, float | str]:
+) -> dict[str, float | Reason]:
     """Return for each run that reached the target the joules until then, or the reason for which they are unknown."""
     parts = [
         Interval(run.run_id, 0.0, 0.0, run.started_at, at, None)
@@ -106,15 +107,15 @@ def _energy(
     measured: dict[str, list[Summary]] = {}
     for one in summaries_between(connection, [part for part in parts if part.run_id not in deleted], _ENERGY):
         measured.setdefault(one.run_id, []).append(one)
-    known: dict[str, float | str] = {}
+    known: dict[str, float | Reason] = {}
     for part in parts:
         run = part.run_id
         electric = simulated or not facts[run].simulated
         values = values_of(measured.get(run, ()), facts[run], part.seconds, None, electric=electric).values
         if run in deleted:
-            known[run] = "its raw samples are deleted"
+            known[run] = Reason("raw_samples_deleted")
         elif not electric:
-            known[run] = "its GPUs are simulated, which --simulated counts"
+            known[run] = Reason("gpus_simulated")
         else:
-            known[run] = values.get(ENERGY_KEY, "it has no measured energy of its own")
+            known[run] = values.get(ENERGY_KEY, Reason("no_own_energy"))
     return known

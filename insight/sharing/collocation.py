@@ -134,8 +134,8 @@ def facts(found: Interference) -> Iterator[Fact]:
 
 
 def left_out(one: LeftOut) -> Fact:
-    """Return the notice that runs are excluded, with the reason."""
-    return Fact("not_compared", one.runs, {"reason": one.reason})
+    """Return the fact that runs are excluded, with the reasons."""
+    return Fact("not_compared", one.runs, {"reasons": [reason.as_dict() for reason in one.reasons]})
 
 
 def advice(found: Interference) -> str | None:

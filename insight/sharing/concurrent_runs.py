@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from hypergauge.sql.queries.notices import Reason
 from hypergauge.sql.runs.selection import RunInfo
 
 __all__ = ["ConcurrentRuns", "Configuration", "LeftOut", "concurrent_runs", "configuration", "passes"]
@@ -55,10 +57,14 @@ class ConcurrentRuns:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Excluded concurrent runs with the reason."""
+    """Excluded concurrent runs with the reasons."""
 
     runs: tuple[str, ...]
-    reason: str
+    reasons: tuple[Reason, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {"runs": self.runs, "reasons": [reason.as_dict() for reason in self.reasons]}
 
 
 def concurrent_runs(
@@ -79,8 +85,8 @@ def concurrent_runs(
     found, left_out = [], []
     for group in _groups([run for run in runs if run.started_at is not None]):
         concurrent = ConcurrentRuns(group)
-        if reason := _problem(concurrent, other_runs):
-            left_out.append(LeftOut(tuple(run.full_label for run in group), reason))
+        if reasons := tuple(_problems(concurrent, other_runs)):
+            left_out.append(LeftOut(tuple(run.full_label for run in group), reasons))
         else:
             found.append(concurrent)
     return tuple(found), tuple(left_out)
@@ -106,22 +112,21 @@ def passes(runs: Iterable[RunInfo]) -> Iterator[tuple[RunInfo, ...]]:
     yield tuple(sorted(group, key=lambda one: (one.position, one.attempt)))
 
 
-def _problem(concurrent: ConcurrentRuns, other_runs: Mapping[str, Sequence[str]]) -> str | None:
-    reasons = [reason for run in concurrent.runs if (reason := _problem_of(run, other_runs))]
-    if reasons:
-        return "; ".join(reasons)
+def _problems(concurrent: ConcurrentRuns, other_runs: Mapping[str, Sequence[str]]) -> Sequence[Reason]:
+    if reasons := [reason for run in concurrent.runs if (reason := _problem_of(run, other_runs))]:
+        return reasons
     begins, ends = concurrent.together(concurrent.runs[0])
-    return "the runs never overlapped all at once" if ends <= begins else None
+    return [Reason("never_overlapped")] if ends <= begins else []
 
 
-def _problem_of(run: RunInfo, other_runs: Mapping[str, Sequence[str]]) -> str | None:
+def _problem_of(run: RunInfo, other_runs: Mapping[str, Sequence[str]]) -> Reason | None:
+    label = {"run": run.full_label}
     if run.ended_at is None:
-        return f"{run.full_label} is running"
+        return Reason("run_running", label)
     if run.status != "finished":
-        how = "ran into its time limit" if run.status == "timeout" else run.status
-        return f"{run.full_label} {how} after {run.duration or 0.0:.1f} s"
+        return Reason("run_ended_early", {**label, "status": run.status, "seconds": run.duration or 0.0})
     if found := other_runs.get(run.run_id):
-        return f"{', '.join(found[:4])} used the GPU of {run.full_label}, too"
+        return Reason("gpu_used_by_others", {**label, "others": list(found)})
     return None
 
 

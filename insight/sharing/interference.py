@@ -175,7 +175,7 @@ class Interference:
             "metric": self.metric,
             "confidence": CONFIDENCE,
             "sets": [_set(one) for one in self.sets],
-            "left_out": [{"runs": one.runs, "reason": one.reason} for one in self.left_out],
+            "left_out": [one.as_dict() for one in self.left_out],
         }
 
 

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import value
 
-__all__ = ["Fact", "Notice", "chart_notices", "notices", "uneven_workloads"]
+__all__ = ["Fact", "Notice", "Reason", "chart_notices", "notices", "uneven_workloads"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,18 @@ class Fact:
     code: str
     runs: Sequence[str] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Reason in the values of a notice: a code of the catalog's ``notice_reason``, and values."""
+
+    code: str
+    values: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON object: the code as ``reason``, beside the values."""
+        return {"reason": self.code, **self.values}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from hypergauge.insight.cost.cost import costs
 from hypergauge.insight.cost.target import Target, towards
 from hypergauge.insight.cost.tariff import Tariff
 from hypergauge.sql.ingest.software import SoftwareMetric, store_software_metrics
+from hypergauge.sql.queries.notices import Reason
 from tests.support.world import World
 
 START = time.time() // 600 * 600 - 7200
@@ -38,10 +40,10 @@ def attributed(
     world.write(world.gauge(ATTRIBUTED, times, watts, labels, "nvml", dt=every))
 
 
-def missing(world: World, found: Comparison) -> list[tuple[list[str], list[str], str]]:
+def missing(world: World, found: Comparison) -> list[tuple[list[str], list[str], dict[str, Any]]]:
     """Return the runs of each notice on missing metrics, the metrics and the reason."""
-    notices = trust(world.connection, found).notices
-    return [(n.runs, n.values["columns"], n.values["reason"]) for n in notices if n.code == "missing_metrics"]
+    notices = [one for one in trust(world.connection, found).notices if one.code == "missing_metrics"]
+    return [(one.runs, one.values.pop("columns"), one.values) for one in notices]
 
 
 def test_a_price_that_is_always_the_same(world: World, tmp_path: Path) -> None:
@@ -56,7 +58,7 @@ def test_a_price_that_is_always_the_same(world: World, tmp_path: Path) -> None:
     assert first.values["cost_eur"] == pytest.approx(kilowatt_hours * 1.5 * 0.4, rel=1e-3)
     assert first.values["co2_grams"] == pytest.approx(kilowatt_hours * 1.5 * 200, rel=1e-3)
     assert not {"cost_eur", "co2_grams"} & second.values.keys(), "it has no energy of its own, which is not 0"
-    assert missing(world, found) == [(["20/1/2"], ["co2_grams", "cost_eur"], "it has no measured energy of its own")]
+    assert missing(world, found) == [(["20/1/2"], ["co2_grams", "cost_eur"], {"reason": "no_own_energy"})]
     read = sheet(found)
     assert [column.title for column in read.columns[-2:]] == ["CO₂", "cost (EUR)"]
     assert [cell.text for cell in read.lines[0][3][-2:]] == ["1.5 g", "0.003"]
@@ -131,7 +133,11 @@ def test_hardware_that_runs_share_is_paid_in_equal_parts(world: World, tmp_path:
         pytest.approx(1.5), pytest.approx(0.5), None,
     ]  # fmt: skip
     assert missing(world, found) == [
-        (["20/2/1"], ["cost_usd"], "tariff.toml has no price for the GPU NVIDIA L4, but for H100")
+        (
+            ["20/2/1"],
+            ["cost_usd"],
+            {"reason": "no_price", "file": "tariff.toml", "kind": "gpu", "name": "NVIDIA L4", "priced": ["H100"]},
+        )
     ]
     hosts = compare(
         world.connection, ["20/1"], by="workload", further=[costs(tariff(tmp_path, "[host_hour]\nnode1 = 3"))]
@@ -146,7 +152,7 @@ def test_simulated_gpus_cost_nothing_that_anybody_pays(world: World, tmp_path: P
     price, target = tariff(tmp_path, "price_per_kwh = 0.4"), Target.parse("accuracy>=0.9")
     found = compare(world.connection, ["20"], further=[costs(price), towards(target)])
     assert missing(world, found) == [
-        (["20/1/1"], ["cost_eur", "energy_to_target_joules"], "its GPUs are simulated, which --simulated counts")
+        (["20/1/1"], ["cost_eur", "energy_to_target_joules"], {"reason": "gpus_simulated"})
     ]
     more = [costs(price, simulated=True), towards(target, simulated=True)]
     [entry] = compare(world.connection, ["20"], simulated=True, further=more).entries
@@ -179,7 +185,8 @@ def test_time_and_energy_to_a_target(world: World) -> None:
     assert one.values["energy_to_target_joules"] == pytest.approx(sum(range(25)) + 0.5 * 25)
     assert not {"time_to_target_seconds", "energy_to_target_joules"} & {*two.values, *three.values}
     assert [(entry.label, reason) for entry in found.entries for reason in {one.reason for one in entry.missing}] == [
-        ("20/1/2", "it never reached accuracy>=0.95 (0.91 at best)"), ("20/1/3", "it has not logged accuracy"),
+        ("20/1/2", Reason("target_missed", {"target": "accuracy>=0.95", "best": 0.91})),
+        ("20/1/3", Reason("metric_not_logged", {"key": "accuracy"})),
     ]  # fmt: skip
     assert "time to accuracy>=0.95" in [column.title for column in sheet(found).columns]
     content = found.as_dict()["runs"]

@@ -137,11 +137,15 @@ def test_failed_repetitions_are_named_and_not_used(laboratory: Laboratory, bench
     laboratory.workload(3, ("narrow", 500), ("wide", 3), status="failed")
     found = report_of(bench, "20")
     assert slowdowns(found) == {("narrow", "wide"): 2, ("wide", "narrow"): 2}
+    early = {"reason": "run_ended_early", "run": "20/3/2", "status": "failed", "seconds": 3}
     assert found["left_out"] == [
-        {"runs": ["20/2/1"], "reason": "20/2/1 ran into its time limit after 2.0 s"},
-        {"runs": ["20/3/1", "20/3/2"], "reason": "20/3/2 failed after 3.0 s"},
+        {
+            "runs": ["20/2/1"],
+            "reasons": [{"reason": "run_ended_early", "run": "20/2/1", "status": "timeout", "seconds": 2}],
+        },
+        {"runs": ["20/3/1", "20/3/2"], "reasons": [early]},
     ]
-    assert (["20/3/1", "20/3/2"], {"reason": "20/3/2 failed after 3.0 s"}) in [
+    assert (["20/3/1", "20/3/2"], {"reasons": [early]}) in [
         (one["runs"], one["values"]) for one in found["notices"] if one["code"] == "not_compared"
     ]
 
@@ -157,7 +161,9 @@ def test_who_was_never_alone_and_who_was_not_alone_at_all(laboratory: Laboratory
     found = report_of(bench, "20")
     assert slowdowns(found) == {("narrow", "deep"): None, ("deep", "narrow"): None, ("wide", "wide"): 1.5}
     assert [one["makespan_seconds"] is None for one in found["sets"]] == [True, False]
-    assert found["left_out"] == [{"runs": ["20/1/1"], "reason": "21/1/1 used the GPU of 20/1/1, too"}]
+    assert found["left_out"] == [
+        {"runs": ["20/1/1"], "reasons": [{"reason": "gpu_used_by_others", "run": "20/1/1", "others": ["21/1/1"]}]}
+    ]
     [notice] = [one for one in found["notices"] if one["code"] == "never_alone" and one["runs"] == ["20/3/2"]]
     assert notice["values"] == {"configuration": "deep", "set": "narrow + deep", "workloads": ["20/3"]}
     status, output, _ = bench("interference", "20/3")

@@ -14,6 +14,7 @@ from hypergauge.dashboards.terminal.comparison_table import comparison_table
 from hypergauge.insight.comparison import neighbours
 from hypergauge.insight.comparison.comparison import Comparison, compare
 from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
+from hypergauge.sql.queries.notices import Reason
 from tests.support.world import World
 
 CPU = "bench_process_cpu_seconds_total"
@@ -136,7 +137,7 @@ def test_a_run_without_such_an_axis_is_left_out(world: World, start: float) -> N
     found = compare(world.connection, ["20/1"], align="step")
     assert [entry.label for entry in found.entries] == ["20/1/1"]
     assert found.window is not None
-    assert found.window.left_out == {"20/1/2": "it has no steps"}
+    assert found.window.left_out == {"20/1/2": Reason("no_axis", {"align": "step"})}
     with pytest.raises(NoData, match=r"--baseline 20/1/2 .*no steps"):
         compare(world.connection, ["20/1"], align="step", baseline="20/1/2")
 
@@ -167,7 +168,7 @@ def test_without_raw_samples_there_are_no_parts(world: World, start: float) -> N
     world.connection.execute("update retention set raw_cutoff = now()")
     found = compare(world.connection, ["20/1"], align="step")
     assert found.window is not None
-    assert found.window.left_out == {"20/1/1": "its raw samples are deleted"}
+    assert found.window.left_out == {"20/1/1": Reason("raw_samples_deleted")}
     with pytest.raises(NoData, match="raw samples"):
         compare(world.connection, ["20/1/1"], align="step")
 

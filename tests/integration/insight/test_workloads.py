@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,7 +106,7 @@ def test_gpus_that_are_shared_in_part_have_no_sum(world: World, start: float) ->
     measure(world, start)
     entry, found = workload(world, "device")
     assert ENERGY_KEY not in entry.values
-    reason = "it shares only some of its GPUs with 20/1/1"
+    reason = {"reason": "gpus_shared_in_part", "other": "20/1/1"}
     assert [one for one in missing(world, found) if ENERGY_KEY in one[1]] == [(["20/1/2"], [ENERGY_KEY], reason)]
 
 
@@ -117,7 +118,7 @@ def test_what_is_shared_needs_raw_samples(world: World, start: float) -> None:
     world.connection.execute("update retention set raw_cutoff = now()")
     entry, found = workload(world, "host")
     assert "cpu_seconds" not in entry.values
-    assert (["20/1/2"], ["cpu_seconds"], "its raw samples are deleted") in missing(world, found)
+    assert (["20/1/2"], ["cpu_seconds"], {"reason": "raw_samples_deleted"}) in missing(world, found)
 
 
 def test_a_makespan_is_that_of_one_pass(world: World, start: float) -> None:
@@ -139,17 +140,17 @@ def test_a_run_that_was_repeated_alone_leaves_no_makespan(world: World, start: f
     assert [one.full_label for one in entry.runs] == ["20/1/1", "20/1/2"]
     assert "makespan_seconds" not in entry.values
     assert entry.values["duration_seconds"] == pytest.approx(9), "of the latest attempts, as everywhere"
-    reason = "its rows' latest attempts did not run at the same time, but 20/1/1, then 20/1/2"
+    reason = {"reason": "not_simultaneous", "passes": [["20/1/1"], ["20/1/2"]]}
     assert (["20/1"], ["makespan_seconds"], reason) in missing(world, found)
     assert totals(world) == [pytest.approx(14)], "of the pass in which every row finished"
     [by_row, _] = compare(world.connection, ["20"], by="row").entries
     assert not by_row.missing
 
 
-def missing(world: World, found: Comparison) -> list[tuple[list[str], list[str], str]]:
+def missing(world: World, found: Comparison) -> list[tuple[list[str], list[str], dict[str, Any]]]:
     """Return the runs of each notice on missing metrics, the metrics and the reason."""
-    notices = trust(world.connection, found).notices
-    return [(n.runs, n.values["columns"], n.values["reason"]) for n in notices if n.code == "missing_metrics"]
+    notices = [one for one in trust(world.connection, found).notices if one.code == "missing_metrics"]
+    return [(one.runs, one.values.pop("columns"), one.values) for one in notices]
 
 
 def totals(world: World) -> list[float | None]:

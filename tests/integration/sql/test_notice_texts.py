@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hypergauge.sql.queries.notices import Fact, notices
+from hypergauge.sql.queries.notices import Fact, Reason, notices
 from tests.support.world import World
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -34,7 +34,7 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "measured_differently", RUNS[:1], {"exporters": ["process"], "interval_seconds": [None], "coverage": [0.9]},
         "20/1/1: measured by process, 90% of the time.",
     ),
-    ("not_aligned", RUNS[:1], {"reason": "it has no epochs"}, "20/1/1 is left out: it has no epochs."),
+    ("not_aligned", RUNS[:1], {"reason": "no_axis", "align": "epoch"}, "20/1/1 is left out: it has no epochs."),
     ("no_axis", RUNS, {"align": "phase:warm up"}, "No phase warm up, and so no curve: 20/1/1, 20/2/1."),
     (
         "runs_left_out", MANY, {"metrics": ["threads"], "total": 48, "drawn": 40},
@@ -78,8 +78,8 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "Partial coverage of the GPUs in 20/1/1 (40%).",
     ),
     (
-        "missing_metrics", RUNS[:1], {"columns": ["cost_energy", "co2_grams"], "reason": "no energy was measured"},
-        "20/1/1: no cost_energy and no co2_grams: no energy was measured.",
+        "missing_metrics", RUNS[:1], {"columns": ["cost_energy", "co2_grams"], "reason": "no_own_energy"},
+        "20/1/1: no cost_energy and no co2_grams: it has no measured energy of its own.",
     ),
     ("not_logged", RUNS, {"metrics": ["loss"]}, "loss: not logged in 20/1/1, 20/2/1."),
     ("not_measured", RUNS, {"metrics": ["load", "threads"]}, "load, threads: not measured in 20/1/1, 20/2/1."),
@@ -142,9 +142,37 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "diluted", [], {"members": [{"configuration": "a", "set": "a + b", "share": 0.571}]},
         "Too small, since over the whole run, while the others ran for a part of it: a in a + b (57%). For runs that track steps only that part counts.",
     ),
-    ("not_compared", RUNS, {"reason": "20/2/1 failed"}, "Left out: 20/1/1, 20/2/1 (20/2/1 failed)."),
+    (
+        "not_compared", RUNS, {"reasons": [{"reason": "run_running", "run": run} for run in RUNS]},
+        "Left out: 20/1/1, 20/2/1 (20/1/1 is running; 20/2/1 is running).",
+    ),
     ("running", RUNS, {}, "Still running, with values as of now: 20/1/1, 20/2/1."),
     ("not_started", RUNS, {}, "Not started: 20/1/1, 20/2/1."),
+]  # fmt: skip
+REASONS: list[tuple[str, dict[str, Any], str]] = [
+    ("no_axis", {"align": "phase:warm up"}, "it has no phase warm up"),
+    ("raw_samples_deleted", {}, "its raw samples are deleted"),
+    ("gpus_shared_in_part", {"other": "20/1/2"}, "it shares only some of its GPUs with 20/1/2"),
+    ("no_own_energy", {}, "it has no measured energy of its own"),
+    ("no_energy_curve", {}, "its energy over time is unknown"),
+    ("gpus_simulated", {}, "its GPUs are simulated, which --simulated counts"),
+    (
+        "no_price", {"file": "tariff.toml", "kind": "gpu", "name": "NVIDIA L4", "priced": ["A100", "H100"]},
+        "tariff.toml has no price for the GPU NVIDIA L4, but for A100, H100",
+    ),
+    ("target_missed", {"target": "accuracy>=0.95", "best": 0.912345}, "it never reached accuracy>=0.95 (0.9123 at best)"),
+    ("metric_not_logged", {"key": "accuracy"}, "it has not logged accuracy"),
+    (
+        "not_simultaneous", {"passes": [RUNS, ["20/1/2"]]},
+        "its rows' latest attempts did not run at the same time, but 20/1/1, 20/2/1, then 20/1/2",
+    ),
+    ("run_running", {"run": "20/1/1"}, "20/1/1 is running"),
+    (
+        "run_ended_early", {"run": "20/1/1", "status": "timeout", "seconds": 2},
+        "20/1/1 ran into its time limit after 2.0 s",
+    ),
+    ("gpu_used_by_others", {"run": "20/1/1", "others": ["21/1/1", "21/1/2"]}, "21/1/1, 21/1/2 used the GPU of 20/1/1, too"),
+    ("never_overlapped", {}, "the runs never overlapped all at once"),
 ]  # fmt: skip
 
 
@@ -152,6 +180,22 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
 def test_wording(world: World, code: str, runs: list[str], values: dict[str, Any], text: str) -> None:
     [notice] = notices(world.connection, [Fact(code, runs, values)])
     assert (notice.code, notice.runs, notice.values, notice.text) == (code, runs, values, text)
+
+
+@pytest.mark.parametrize(("code", "values", "text"), REASONS, ids=[code for code, *_ in REASONS])
+def test_wording_of_a_reason(world: World, code: str, values: dict[str, Any], text: str) -> None:
+    [notice] = notices(world.connection, [Fact("not_aligned", RUNS[:1], Reason(code, values).as_dict())])
+    assert notice.text == f"20/1/1 is left out: {text}."
+
+
+def test_a_target_that_was_never_tried_has_no_best_value(world: World) -> None:
+    reason = Reason("target_missed", {"target": "loss<=0.3", "best": None})
+    [notice] = notices(world.connection, [Fact("not_aligned", RUNS[:1], reason.as_dict())])
+    assert notice.text == "20/1/1 is left out: it never reached loss<=0.3."
+
+
+def test_every_code_has_a_title(world: World) -> None:
+    assert world.connection.execute("select code from notice_codes() where notice_title(code) is null").fetchall() == []
 
 
 def test_every_code_has_a_case_and_a_severity(world: World) -> None:
@@ -164,6 +208,11 @@ def test_the_documentation_lists_every_code_with_its_severity(world: World) -> N
     codes = world.connection.execute("select code, severity from notice_codes()").fetchall()
     listed = re.findall(r"^\| `(\w+)` \| (info|warning) \|", (DOCS / "notices.md").read_text(), re.MULTILINE)
     assert listed == codes
+
+
+def test_the_documentation_lists_every_reason() -> None:
+    _, reasons = (DOCS / "notices.md").read_text().split("## Reasons")
+    assert re.findall(r"^\| `(\w+)` \|", reasons, re.MULTILINE) == [code for code, *_ in REASONS]
 
 
 def test_a_code_that_the_catalog_lacks_is_refused(world: World) -> None:

@@ -154,9 +154,18 @@ def test_the_best_of_equal_and_of_missing_values(world: World) -> None:
     [
         ([], "Comparable"),
         ([("running", "info")], "Comparable"),
-        ([("wide_scope", "warning"), ("wide_scope", "warning"), ("running", "info")], "With care: wide scope"),
-        ([(f"c{n}", "warning") for n in range(5)], "With care: c0, c1 and 3 more"),
-        ([("wide_scope", "warning"), ("simulated_gpu", "warning")], "With care: simulated GPUs (*), wide scope"),
+        (
+            [("wide_scope", "warning"), ("wide_scope", "warning"), ("running", "info")],
+            "With care: values of shared GPUs or hosts",
+        ),
+        (
+            [(code, "warning") for code in ("throttled", "wide_scope", "profiled", "simulated_gpu", "not_logged")],
+            "With care: simulated GPUs (*), profiled runs (◆) and 3 more",
+        ),
+        (
+            [("wide_scope", "warning"), ("simulated_gpu", "warning")],
+            "With care: simulated GPUs (*), values of shared GPUs or hosts",
+        ),
     ],
 )
 def test_trust_depends_on_warnings(world: World, notices: list[tuple[str, str]], text: str) -> None:

@@ -14,7 +14,7 @@ from hypergauge.insight.sharing.concurrent_runs import concurrent_runs
 from hypergauge.insight.sharing.interference import Interference
 from hypergauge.insight.sharing.progress import Progress
 from hypergauge.insight.sharing.slowdowns import Measured, sets_of
-from hypergauge.sql.queries.notices import Fact
+from hypergauge.sql.queries.notices import Fact, Reason
 from hypergauge.sql.runs.selection import RunInfo
 
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -92,6 +92,10 @@ def test_three_are_a_set_of_their_own() -> None:
     assert advice(found) == "Collocate: a + b + c (-25%); a + b (-25%)."
 
 
+def early(label: str, status: str, seconds: float) -> dict[str, Any]:
+    return {"reason": "run_ended_early", "run": label, "status": status, "seconds": seconds}
+
+
 def test_a_repetition_in_which_one_failed_is_left_out_and_named() -> None:
     found = evaluated([
         *ALONE, run(1, 1, "a", 500, 2, attempt=2, status="timeout"),
@@ -103,8 +107,8 @@ def test_a_repetition_in_which_one_failed_is_left_out_and_named() -> None:
     assert [one.repetitions for one in found.sets] == [2]
     refused = list(map(left_out, found.left_out))
     assert refused == [
-        Fact("not_compared", ("1/1/1",), {"reason": "1/1/1 ran into its time limit after 2.0 s"}),
-        Fact("not_compared", ("1/3/1@2", "1/3/2@2"), {"reason": "1/3/2@2 failed after 3.0 s"}),
+        Fact("not_compared", ("1/1/1",), {"reasons": [early("1/1/1", "timeout", 2)]}),
+        Fact("not_compared", ("1/3/1@2", "1/3/2@2"), {"reasons": [early("1/3/2@2", "failed", 3)]}),
     ]
     assert list(facts(found))[-2:] == refused
 
@@ -112,7 +116,9 @@ def test_a_repetition_in_which_one_failed_is_left_out_and_named() -> None:
 def test_running_runs_and_those_with_other_processes_on_their_gpu_are_left_out() -> None:
     going = run(2, 1, "b", 20, 10, status="running", ended_at=None)
     _, out = concurrent_runs([ALONE[0], going], {ALONE[0].run_id: ["7/1/1"]})
-    assert [one.reason for one in out] == ["7/1/1 used the GPU of 1/1/1, too", "1/2/1 is running"]
+    assert [one.reasons for one in out] == [
+        (Reason("gpu_used_by_others", {"run": "1/1/1", "others": ["7/1/1"]}),), (Reason("run_running", {"run": "1/2/1"}),),
+    ]  # fmt: skip
 
 
 def test_what_was_retried_beside_one_that_went_on_is_no_repetition() -> None:

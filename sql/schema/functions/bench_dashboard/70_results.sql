@@ -185,16 +185,12 @@ $$;
 -- Return how far to trust a comparison with these notices: `Comparable`, or `With care: ` and the gravest warnings.
 create or replace function bench_dashboard.trust_text(p_codes text[], p_severities text[]) returns text language sql immutable as $$
     select case when count(*) = 0 then 'Comparable'
-                else 'With care: ' || string_agg(words, ', ' order by nth) filter (where nth <= 2)
+                else 'With care: ' || string_agg(title, ', ' order by nth) filter (where nth <= 2)
                      || case when count(*) > 2 then format(' and %s more', count(*) - 2) else '' end end
-    from (select coalesce(min(w.words), replace(x.code, '_', ' ')) as words,
-                 row_number() over (order by min(w.nth) nulls last, min(x.nth)) as nth
+    from (select notice_title(x.code) as title,
+                 row_number() over (order by array_position(array['simulated_gpu', 'ended_early', 'not_measured',
+                     'partial_coverage', 'scopes_differ', 'mean_of_fewer', 'shared_resource', 'profiled'], x.code), min(x.nth)) as nth
           from rows from (unnest(p_codes), unnest(p_severities)) with ordinality as x (code, severity, nth)
-          left join (values ('simulated_gpu', 'simulated GPUs (*)', 1), ('ended_early', 'runs that ended early', 2),
-                            ('not_measured', 'runs without the metric', 3), ('partial_coverage', 'gaps in the data', 4),
-                            ('scopes_differ', 'own and shared values mixed', 5),
-                            ('mean_of_fewer', 'means over ever fewer runs', 6), ('shared_resource', 'shared GPUs or hosts', 7),
-                            ('profiled', 'profiled runs (◆)', 8)) as w (code, words, nth) using (code)
           where severity = 'warning' group by x.code) warnings
 $$;
 

@@ -1,9 +1,9 @@
 -- Catalog of notices: facts without which a chart, a table or a report would mislead. A notice is data: a code, the labels of
--- its runs, and values in SI units and shares of 1. Severity and text are defined here alone; dashboards, commands, pictures
--- and reports read them from here.
+-- its runs, and values in SI units and shares of 1. Severity, title and text are defined here alone; dashboards, commands,
+-- pictures and reports read them from here.
 
 -- Return the codes, in the order in which notices are shown. The key `metrics` of the values names quantities or software metrics; a
--- list of numbers has one for each run.
+-- list of numbers has one for each run. The key `reason` is a code of `notice_reason`, whose values are beside it.
 create or replace function bench_dashboard.notice_codes() returns table (code text, severity text) language sql immutable rows 40 as $$
     values ('no_runs', 'info'),
            ('no_runs_selected', 'info'),
@@ -48,7 +48,7 @@ create or replace function bench_dashboard.notice_codes() returns table (code te
            ('one_repetition', 'info'),            -- set, workloads
            ('one_repetition_alone', 'info'),      -- set, workloads, configurations
            ('diluted', 'warning'),                -- members, each with configuration, set, share
-           ('not_compared', 'warning'),           -- reason
+           ('not_compared', 'warning'),           -- reasons, each with its values
            ('running', 'info'),
            ('not_started', 'info')
 $$;
@@ -145,6 +145,41 @@ create or replace function bench_internal.notice_scope(p_scope text) returns tex
                         when 'host' then 'values of the whole host' end
 $$;
 
+-- Return an axis: `steps`, `phase warm up`.
+create or replace function bench_internal.notice_axis(p_align text) returns text language sql immutable as $$
+    select case when p_align ^@ 'phase:' then 'phase ' || substr(p_align, 7) else p_align || 's' end
+$$;
+
+-- Return the text of a reason, which is a part of a notice's text; null for an unknown code.
+create or replace function bench_internal.notice_reason(p_values jsonb) returns text language sql immutable as $$
+    select case p_values ->> 'reason'
+        when 'no_axis' then 'it has no ' || notice_axis(p_values ->> 'align')
+        when 'raw_samples_deleted' then 'its raw samples are deleted'
+        when 'gpus_shared_in_part' then format('it shares only some of its GPUs with %s', p_values ->> 'other')
+        when 'no_own_energy' then 'it has no measured energy of its own'
+        when 'no_energy_curve' then 'its energy over time is unknown'
+        when 'gpus_simulated' then 'its GPUs are simulated, which --simulated counts'
+        when 'no_price' then format('%s has no price for the %s %s, but for %s', p_values ->> 'file',
+                                    case p_values ->> 'kind' when 'gpu' then 'GPU' else p_values ->> 'kind' end,
+                                    p_values ->> 'name', notice_list(p_values -> 'priced'))
+        when 'target_missed' then
+            concat('it never reached ', p_values ->> 'target',
+                   ' (' || to_char((p_values ->> 'best')::numeric, '9.999EEEE')::float8 || ' at best)')
+        when 'metric_not_logged' then format('it has not logged %s', p_values ->> 'key')
+        when 'not_simultaneous' then
+            'its rows'' latest attempts did not run at the same time, but '
+            || (select string_agg(notice_some(pass), ', then ' order by nth)
+                from jsonb_array_elements(p_values -> 'passes') with ordinality as x (pass, nth))
+        when 'run_running' then format('%s is running', p_values ->> 'run')
+        when 'run_ended_early' then
+            format('%s %s after %s s', p_values ->> 'run',
+                   case p_values ->> 'status' when 'timeout' then 'ran into its time limit' else p_values ->> 'status' end,
+                   round((p_values ->> 'seconds')::numeric, 1))
+        when 'gpu_used_by_others' then format('%s used the GPU of %s, too', notice_some(p_values -> 'others'), p_values ->> 'run')
+        when 'never_overlapped' then 'the runs never overlapped all at once'
+        end
+$$;
+
 -- Return the text of a notice; null for an unknown code.
 create or replace function bench_dashboard.notice_text(p_code text, p_runs text[] default '{}', p_values jsonb default '{}')
 returns text language sql immutable as $$
@@ -159,10 +194,9 @@ returns text language sql immutable as $$
                                           notice_duration((p_values ->> 'seconds')::numeric))
         when 'measured' then notice_measured(p_values)
         when 'measured_differently' then format('%s: %s', some_of(p_runs), notice_measured(p_values))
-        when 'not_aligned' then format('%s is left out: %s.', some_of(p_runs), p_values ->> 'reason')
+        when 'not_aligned' then format('%s is left out: %s.', some_of(p_runs), notice_reason(p_values))
         when 'no_axis' then
-            format('no %s, and so no curve: %s.', case when p_values ->> 'align' ^@ 'phase:' then 'phase ' || substr(p_values ->> 'align', 7)
-                                                       else p_values ->> 'align' || 's' end, some_of(p_runs))
+            format('no %s, and so no curve: %s.', notice_axis(p_values ->> 'align'), some_of(p_runs))
         when 'runs_left_out' then format('only %s of %s runs are drawn. Left out: %s. Choose fewer runs.',
                                          p_values ->> 'drawn', p_values ->> 'total', some_of(p_runs))
         when 'workloads_left_out' then format('only %s of %s workloads are drawn. Left out: %s. Choose fewer workloads.',
@@ -192,7 +226,7 @@ returns text language sql immutable as $$
         when 'partial_gpu_coverage' then
             format('partial coverage of the GPUs in %s.', notice_runs(p_runs, p_values -> 'shares'))
         when 'missing_metrics' then
-            format('%s: no %s: %s.', some_of(p_runs), notice_list(p_values -> 'columns', ' and no '), p_values ->> 'reason')
+            format('%s: no %s: %s.', some_of(p_runs), notice_list(p_values -> 'columns', ' and no '), notice_reason(p_values))
         when 'not_logged' then format('not logged in %s.', some_of(p_runs))
         when 'not_measured' then format('not measured in %s.', some_of(p_runs))
         when 'scopes_differ' then format('%s in %s.', notice_scope(p_values ->> 'scope'), some_of(p_runs))
@@ -229,8 +263,61 @@ returns text language sql immutable as $$
                    'that part counts.', notice_members(p_values -> 'members'))
         when 'not_compared' then
             format(case when cardinality(p_runs) = 1 then 'left out: %2$s.' else 'left out: %1$s (%2$s).' end,
-                   some_of(p_runs), p_values ->> 'reason')
+                   some_of(p_runs), (select string_agg(notice_reason(reason), '; ' order by nth)
+                                     from jsonb_array_elements(p_values -> 'reasons') with ordinality as x (reason, nth)))
         when 'running' then format('still running, with values as of now: %s.', some_of(p_runs))
         when 'not_started' then format('not started: %s.', some_of(p_runs))
         end as sentence) x
+$$;
+
+-- Return the title of a notice, which lists of notices show instead of their texts; null for an unknown code.
+create or replace function bench_dashboard.notice_title(p_code text) returns text language sql immutable as $$
+    select case p_code
+        when 'no_runs' then 'no runs'
+        when 'no_runs_selected' then 'no run chosen'
+        when 'replica_behind' then 'a replica that is behind'
+        when 'measured' then 'how the runs were measured'
+        when 'measured_differently' then 'runs measured differently'
+        when 'not_aligned' then 'runs without the common part'
+        when 'no_axis' then 'runs without the axis'
+        when 'runs_left_out' then 'runs left out'
+        when 'workloads_left_out' then 'workloads left out'
+        when 'bands_left_out' then 'ranges left out'
+        when 'mean_of_fewer' then 'means over ever fewer runs'
+        when 'devices_left_out' then 'devices left out'
+        when 'gpus_left_out' then 'GPUs left out'
+        when 'without_gpu' then 'runs without a GPU'
+        when 'divided_evenly' then 'shared GPUs divided evenly'
+        when 'without_own_values' then 'runs without values of their own'
+        when 'range_mismatch' then 'a time range that does not fit'
+        when 'outside_range' then 'runs outside the time range'
+        when 'ended_early' then 'runs that ended early'
+        when 'partial_process_coverage' then 'gaps in the data of processes'
+        when 'partial_gpu_coverage' then 'gaps in the data of GPUs'
+        when 'missing_metrics' then 'missing metrics'
+        when 'not_logged' then 'runs that did not log the metric'
+        when 'not_measured' then 'runs without the metric'
+        when 'scopes_differ' then 'own and shared values mixed'
+        when 'wide_scope' then 'values of shared GPUs or hosts'
+        when 'sources_differ' then 'different sources'
+        when 'intervals_differ' then 'different intervals'
+        when 'partial_coverage' then 'gaps in the data'
+        when 'utilization_overstates' then 'GPU utilization overstated'
+        when 'throttled' then 'throttled GPUs'
+        when 'exporter_overhead' then 'overhead of exporters'
+        when 'shared_resource' then 'shared GPUs or hosts'
+        when 'simulated_gpu' then 'simulated GPUs (*)'
+        when 'profiled' then 'profiled runs (◆)'
+        when 'neighbours_changed' then 'changing neighbours'
+        when 'more_neighbours_changed' then 'changing neighbours'
+        when 'never_alone' then 'configurations that never ran alone'
+        when 'not_paced' then 'configurations without steps or epochs'
+        when 'alone_on_part' then 'configurations alone on a part of a GPU only'
+        when 'one_repetition' then 'one repetition'
+        when 'one_repetition_alone' then 'one repetition alone'
+        when 'diluted' then 'slowdowns that are too small'
+        when 'not_compared' then 'repetitions left out'
+        when 'running' then 'running runs'
+        when 'not_started' then 'runs that have not started'
+        end
 $$;
