@@ -11,7 +11,8 @@ from hypergauge.core.errors import GpuUnavailable
 from hypergauge.gpu import MigInstance
 from hypergauge.gpu.mig import Layout, MigControl, NotPermitted, PlacedInstance
 from hypergauge.gpu.models import Profile
-from hypergauge.scheduler.devices.layout import alternatives, mix, place
+from hypergauge.gpu.placement import place
+from hypergauge.scheduler.devices.layout import alternatives, mix
 from hypergauge.sql.runs.provisioned_devices import ProvisionedDevice
 
 __all__ = [

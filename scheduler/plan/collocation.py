@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from hypergauge.core.errors import GpuUnavailable, did_you_mean
 from hypergauge.gpu import Gpu, Inventory
 from hypergauge.gpu.models import model_of
+from hypergauge.gpu.placement import place
 from hypergauge.scheduler.devices import mps
 from hypergauge.scheduler.devices.devices import Devices
 from hypergauge.scheduler.devices.instances import Choice, choose, refusal, refuse_other_processes
-from hypergauge.scheduler.devices.layout import place
 from hypergauge.scheduler.experiment.cells import Collocation
 from hypergauge.scheduler.experiment.csv_text import Problem
 from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile, ExperimentFile, Row

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.gpu.models import MODELS, Model, Profile
+from hypergauge.gpu.placement import place
 
 __all__ = ["SpecifiedGpu", "parse", "simulated_uuid"]
 
@@ -69,24 +70,10 @@ def _instances(key: str, text: str) -> tuple[tuple[Profile, int], ...]:
     model = MODELS[key]
     if text.strip().lower() == "mig" and model.profiles:
         return ()
-    # Profiles with the fewest positions first.
-    profiles = sorted(_profiles(key, model, text), key=lambda profile: len(profile.starts))
-    fits = sum(profile.compute for profile in profiles) <= model.compute_slices
-    if not fits or (placed := _place(profiles, frozenset())) is None:
+    profiles = list(_profiles(key, model, text))
+    if (starts := place(model.profiles, [profile.name for profile in profiles])) is None:
         raise BadRequest(f"the MIG instances {text} do not fit together on one {key}")
-    return placed
-
-
-def _place(profiles: list[Profile], taken: frozenset[int]) -> tuple[tuple[Profile, int], ...] | None:
-    """Return first memory slices for instances of all `profiles` together, ``None`` without room for them."""
-    if not profiles:
-        return ()
-    first, *others = profiles
-    for start in first.starts:
-        slices = frozenset(range(start, start + first.memory))
-        if taken.isdisjoint(slices) and (placed := _place(others, taken | slices)) is not None:
-            return ((first, start), *placed)
-    return None
+    return tuple(zip(profiles, starts, strict=True))
 
 
 def _profiles(key: str, model: Model, text: str) -> Iterator[Profile]:

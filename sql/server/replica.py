@@ -10,6 +10,7 @@ from typing import Any, Self
 import psycopg
 
 from hypergauge.core.errors import BadRequest
+from hypergauge.core.system.backoff import pauses
 from hypergauge.sql.schema.migrate import MigrationFailed, is_current
 from hypergauge.sql.server.rows import first_value, value
 
@@ -28,8 +29,8 @@ __all__ = [
 
 # Errors of a replica that cancels a statement in conflict with replay.
 conflicts = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
-# Seconds before each retry. During the replay of one conflict, the next may already arrive.
-_PAUSES = (0.2, 1.0, 3.0)
+# Pauses before retries, 4.6 s in all. During the replay of one conflict, the next may already arrive.
+_FIRST_PAUSE, _LONGEST_PAUSE, _PAUSES = 0.2, 1.6, 4.0
 # A smaller lag is normal: the collector scrapes once a second, and writes a second later.
 _SECONDS = 5.0
 # After a long idle time the first transaction seems late by the whole idle time, for a moment.
@@ -41,8 +42,8 @@ class RetryingCursor(psycopg.Cursor[Any]):
     """Cursor that retries a query cancelled by a replica. Within a transaction the caller must retry."""
 
     def execute(self, *query: Any, **options: Any) -> Self:
-        """Execute a query, at most four times."""
-        for pause in _PAUSES:
+        """Execute a query, at most six times."""
+        for pause in pauses(_FIRST_PAUSE, _LONGEST_PAUSE, within=_PAUSES):
             try:
                 return super().execute(*query, **options)
             except conflicts:

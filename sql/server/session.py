@@ -12,7 +12,7 @@ import psycopg
 from psycopg import errors
 
 from hypergauge.core.errors import BadRequest, DatabaseUnavailable
-from hypergauge.core.system.backoff import Backoff
+from hypergauge.core.system.backoff import Backoff, pauses
 from hypergauge.sql.server.database import Connection, Database, StatementFailed
 
 __all__ = ["PASSING", "Session"]
@@ -34,7 +34,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 # Outage after which the session notifies the user; a restart takes less.
 _REPORT_SECONDS = 5.0
 # Wait for locks of the lost connection, which the server may still hold.
-_LOCK_SECONDS = 10.0
+_LONGEST_LOCK_PAUSE, _LOCK_SECONDS = 1.0, 10.0
 
 
 class Session:
@@ -141,16 +141,16 @@ class Session:
                 "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and backend_start = %s",
                 self._before,
             )
-        deadline = time.monotonic() + _LOCK_SECONDS
+        waits = pauses(_FIRST_PAUSE, _LONGEST_LOCK_PAUSE, within=_LOCK_SECONDS)
         for take in self._locks:
             while True:
                 try:
                     take(connection)
                     break
                 except BadRequest:
-                    if time.monotonic() > deadline:
+                    if (pause := next(waits, None)) is None:
                         raise
-                time.sleep(_FIRST_PAUSE)
+                time.sleep(pause)
 
     def _drop(self) -> None:
         if self._connection is not None:

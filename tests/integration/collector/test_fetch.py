@@ -95,7 +95,7 @@ def fetch(url: str, access: Access, timeout: float = 30) -> bytes:
             async with Fetcher() as fetcher:
                 return (await fetcher.body(url, access, limit=1000, seconds=timeout)).data
         finally:
-            while len(selector.get_map()) > idle:  # a refused TLS connection closes later
+            while len(selector.get_map()) > idle:  # noqa: ASYNC110 - a refused TLS connection closes later, in silence
                 await asyncio.sleep(0.01)
 
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
