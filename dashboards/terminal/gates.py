@@ -57,9 +57,9 @@ def table(gate: Gate) -> Table:
 
 
 def lines(gate: Gate) -> Iterator[str]:
-    """Yield the reasons of the verdicts, the notes, and the method of the tests."""
+    """Yield the texts of the verdicts, the notes, and the method of the tests."""
     for one in gate.verdicts:
-        yield f"{_MARKS[one.outcome]} {escape(one.reason)}"
+        yield f"{_MARKS[one.outcome]} {escape(one.text)}"
     for note in gate.notes:
         yield f"[yellow]![/] {escape(note)}"
     for sentence in gate.method:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from hypergauge.sql.queries.notices import Reason
+
 __all__ = ["Change", "Gate", "Group", "Outcome", "Verdict", "interval"]
 
 Outcome = Literal["passed", "failed", "undecided"]
@@ -81,7 +83,9 @@ class Verdict:
     old
         ``None`` for a bound.
     reason
-        A sentence.
+        Code of ``verdict_text``, with the values that are no statistics.
+    text
+        Sentence for display.
     statistics
         ``None`` for a bound, and without a test.
     """
@@ -95,8 +99,13 @@ class Verdict:
     new: Group
     old: Group | None
     outcome: Outcome
-    reason: str
+    reason: Reason
     statistics: Change | None = None
+    text: str = ""
+
+    def facts(self) -> dict[str, Any]:
+        """Return the values of ``verdict_text``."""
+        return {"row": self.new.row, **self.reason.as_dict(), **(asdict(self.statistics) if self.statistics else {})}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -111,7 +120,9 @@ class Verdict:
             "new": self.new.as_dict(),
             "old": self.old and self.old.as_dict(),
             "outcome": self.outcome,
-            "reason": self.reason,
+            "reason": self.reason.code,
+            "values": self.reason.values,
+            "text": self.text,
             "statistics": self.statistics and asdict(self.statistics),
         }
 

@@ -18,6 +18,7 @@ from hypergauge.insight.regression.conditions import Condition
 from hypergauge.insight.regression.counterparts import Pair, pairs
 from hypergauge.insight.regression.run_values import RunValue, check_name, run_values
 from hypergauge.insight.regression.trials import Trial, method, verdicts
+from hypergauge.sql.queries.notices import Reason, verdict_texts
 from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server.database import Connection
 
@@ -72,8 +73,10 @@ def gated(
         if pair.old is not None or condition.bound is not None
     ]
     tests = sum(trial.is_test for trial in trials)
+    decided = verdicts(trials, alpha)
+    texts = verdict_texts(connection, [one.facts() for one in decided])
     gate = Gate(
-        tuple(verdicts(trials, alpha)), alpha, tests, tuple(method(tests, alpha)),
+        tuple(replace(one, text=text) for one, text in zip(decided, texts, strict=True)), alpha, tests, tuple(method(tests, alpha)),
         (*_unmatched(matched), *_unfinished((*new.values(), *old.values()))),
     )  # fmt: skip
     return replace(found, gate=gate)
@@ -106,7 +109,7 @@ def _trial(condition: Condition, new: Sequence[RunInfo], old: Sequence[RunInfo] 
     example = known[0] if known else RunValue(condition.metric, 0.0, "")
     return Trial(
         condition, example.key, example.unit, example.scope, groups[0], groups[1] if len(groups) > 1 else None,
-        next(_problems(condition, groups, known), ""),
+        next(_problems(condition, groups, known), None),
     )  # fmt: skip
 
 
@@ -125,17 +128,18 @@ def _group(condition: Condition, row: Sequence[RunInfo], values: Values) -> Grou
     )
 
 
-def _problems(condition: Condition, groups: Sequence[Group], known: Sequence[RunValue]) -> Iterator[str]:
+def _problems(condition: Condition, groups: Sequence[Group], known: Sequence[RunValue]) -> Iterator[Reason]:
     """Yield the reasons why nothing can be concluded."""
+    about = {"metric": condition.metric}
     if without := [group.row for group in groups if not group.values]:
-        yield f"no finished attempt of {' and '.join(without)} has {condition.metric}"
+        yield Reason("not_measured", {**about, "rows": without})
     if condition.bound is None:
         if any(one.value <= 0 or not math.isfinite(one.value) for one in known):
-            yield f"{condition.metric} is 0 or less in some attempts, which has no relative change; use a bound"
+            yield Reason("not_positive", about)
         if len({one.idle for one in known}) > 1:
-            yield f"{condition.metric} includes idle energy in some attempts only"
+            yield Reason("idle_energy_differs", about)
     if len(scopes := sorted({one.scope for one in known})) > 1:
-        yield f"{condition.metric} was measured in the scopes {' and '.join(scopes)}; --scope chooses one"
+        yield Reason("scopes_differ", {**about, "scopes": scopes})
 
 
 def _unmatched(matched: Iterable[Pair]) -> Iterator[str]:

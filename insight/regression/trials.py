@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from hypergauge.insight.comparison.verdicts import Change, Group, Outcome, Verdict, interval
+from hypergauge.insight.comparison.verdicts import Change, Group, Outcome, Verdict
 from hypergauge.insight.regression import welch
 from hypergauge.insight.regression.conditions import Condition
+from hypergauge.sql.queries.notices import Reason
 
 __all__ = ["Trial", "adjusted", "method", "verdicts"]
 
@@ -22,7 +24,6 @@ _POWER = 0.8
 _SPREAD = 0.02
 # Logarithm of 10 to the 300th, which counts as infinity.
 _MOST = 690.0
-_WHOSE = {"device": " of the whole GPU", "host": " of the host"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,7 @@ class Trial:
     scope: str
     new: Group
     old: Group | None
-    problem: str = ""
-
-    @property
-    def metric(self) -> str:
-        """Name of the value, with the scope if it exceeds the run."""
-        return self.condition.metric + _WHOSE.get(self.scope, "")
+    problem: Reason | None = None
 
     @property
     def is_test(self) -> bool:
@@ -149,19 +145,10 @@ def _visible(sign: int, threshold: float) -> float:
 
 
 def _tested(trial: Trial, found: Change, alpha: float) -> Verdict:
-    changed = (
-        f"{trial.metric} changed by {found.change:+.1%} ({interval(alpha)} interval "
-        f"{found.low:+.1%} to {found.high:+.1%})"
-    )
-    if found.p_adjusted <= alpha:
-        return _verdict(trial, "failed", f"{changed}, {_threshold_words(trial)}: {_p_words(found.p_adjusted)}", found)
-    enough = f"{found.repetitions} attempts" if found.repetitions else "more than 200 attempts"
-    weak = "" if found.power >= _POWER else f"; a power of {_POWER:.0%} takes {enough} each"
-    reason = (
-        f"{changed}, not shown to be {_threshold_words(trial)}: {_p_words(found.p_adjusted)}; "
-        f"the power for {found.visible:+.1%} is {found.power:.0%}{weak}"
-    )
-    return _verdict(trial, "passed", reason, found)
+    shown = found.p_adjusted <= alpha
+    values = {"threshold": trial.condition.change, "alpha": alpha, "wanted_power": _POWER}
+    reason = _reason(trial, "change_shown" if shown else "change_not_shown", values)
+    return _verdict(trial, "failed" if shown else "passed", reason, found)
 
 
 def _not_tested(trial: Trial, strictest: float) -> Verdict:
@@ -172,41 +159,35 @@ def _not_tested(trial: Trial, strictest: float) -> Verdict:
     mean = trial.new.mean
     assert mean is not None
     beyond = mean > trial.condition.bound if trial.condition.rises else mean < trial.condition.bound
-    number = len(trial.new.values)
-    metric = f"{trial.metric} of its attempt" if number == 1 else f"the mean {trial.metric} of its {number} attempts"
-    where = f"{'' if beyond else 'not '}{'above' if trial.condition.rises else 'below'} the bound"
-    return _verdict(trial, "failed" if beyond else "passed", f"{metric} is {where}")
+    code = "bound_exceeded" if beyond else "bound_kept"
+    return _verdict(trial, "failed" if beyond else "passed", _reason(trial, code, {"attempts": len(trial.new.values)}))
 
 
-def _too_few(trial: Trial, strictest: float) -> str:
+def _too_few(trial: Trial, strictest: float) -> Reason:
     assert trial.old is not None
     logs = [[math.log(value) for value in group.values.values()] for group in (trial.new, trial.old)]
     known = [statistics.stdev(some) for some in logs if len(some) > 1]
     spread = max(known, default=_SPREAD)
     sign, threshold = 1 if trial.condition.rises else -1, _threshold(trial.condition)
     visible = _visible(sign, threshold)
-    number = welch.repetitions(visible - threshold, spread**2, strictest, _POWER)
-    enough = f"{number} attempts each" if number else "more than 200 attempts each"
-    alone = " and ".join(group.row for group in (trial.new, trial.old) if len(group.values) == 1)
-    source = "measured" if known else "of 2% assumed"
-    return (
-        f"nothing can be concluded on {trial.metric} from one attempt of {alone}: with the deviation {source}, {enough} "
-        f"show {math.expm1(sign * visible):+.1%} with a power of {_POWER:.0%} (bench schedule --repeat {number or 'N'})"
-    )
+    values = {
+        "rows": [group.row for group in (trial.new, trial.old) if len(group.values) == 1],
+        "measured": bool(known),
+        "repetitions": welch.repetitions(visible - threshold, spread**2, strictest, _POWER),
+        "visible": math.expm1(sign * visible),
+        "wanted_power": _POWER,
+    }
+    return _reason(trial, "one_attempt", values)
 
 
-def _verdict(trial: Trial, outcome: Outcome, reason: str, found: Change | None = None) -> Verdict:
+def _reason(trial: Trial, code: str, values: Mapping[str, Any]) -> Reason:
+    side = "above" if trial.condition.rises else "below"
+    return Reason(code, {"metric": trial.condition.metric, "scope": trial.scope, "side": side, **values})
+
+
+def _verdict(trial: Trial, outcome: Outcome, reason: Reason, found: Change | None = None) -> Verdict:
     condition = trial.condition
     return Verdict(
         condition.text, trial.key, trial.unit, trial.scope, condition.change, condition.bound, trial.new, trial.old, outcome,
-        f"{trial.new.row}: {reason}", found,
+        reason, found,
     )  # fmt: skip
-
-
-def _threshold_words(trial: Trial) -> str:
-    assert trial.condition.change is not None
-    return f"{'above' if trial.condition.rises else 'below'} {100 * trial.condition.change:+g}%"
-
-
-def _p_words(p: float) -> str:
-    return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"

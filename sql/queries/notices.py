@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import value
 
-__all__ = ["Fact", "Notice", "Reason", "chart_notices", "notices", "uneven_workloads"]
+__all__ = ["Fact", "Notice", "Reason", "chart_notices", "notices", "uneven_workloads", "verdict_texts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,16 @@ def notices(connection: Connection, facts: Iterable[Fact]) -> tuple[Notice, ...]
     if unknown := {one.code for one in facts} - {one.code for one in found}:
         raise KeyError(*unknown)
     return tuple(found)
+
+
+def verdict_texts(connection: Connection, verdicts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the texts of verdicts, each from the values that ``verdict_text`` names."""
+    return value(
+        connection,
+        list,
+        "select coalesce(array_agg(verdict_text(one) order by nth), '{}') from jsonb_array_elements(%s) with ordinality as x (one, nth)",
+        (Jsonb(list(verdicts)),),
+    )
 
 
 def uneven_workloads(connection: Connection, run_ids: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ from hypergauge.insight.comparison.verdicts import Gate, Verdict
 from hypergauge.insight.regression.conditions import Condition
 from hypergauge.insight.regression.gate import gated
 from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
+from hypergauge.sql.queries.notices import Reason
 from tests.conftest import Command
 from tests.support.world import World
 
@@ -142,7 +143,8 @@ def test_values_by_their_names(laboratory: Laboratory, world: World) -> None:
     found = gate(world, "21", *expected, baseline="20")
     assert {one.condition: one.outcome for one in found.verdicts} == expected
     assert found.tests == 6
-    assert found.verdicts[-1].reason == "21/1/1: no finished attempt of 21/1/1 and 20/1/1 has energy"
+    assert found.verdicts[-1].reason == Reason("not_measured", {"metric": "energy", "rows": ["21/1/1", "20/1/1"]})
+    assert found.verdicts[-1].text == "21/1/1: no finished attempt of 21/1/1 and 20/1/1 has energy"
 
 
 def test_steps_count_that_software_metrics_report(laboratory: Laboratory, world: World) -> None:
@@ -177,12 +179,12 @@ def test_one_attempt_has_no_verdict(laboratory: Laboratory, world: World, bench:
     laboratory.attempts([2.0], experiment=21)
     verdict = only(gate(world, "21", "step_time>+3%", baseline="20"))
     assert verdict.outcome == "undecided"
-    assert verdict.reason.startswith("21/1/1: nothing can be concluded on step_time from one attempt of 21/1/1: ")
-    assert all(part in verdict.reason for part in ("measured", "7 attempts", "+6.1%", "80%", "--repeat 7"))
+    assert verdict.text.startswith("21/1/1: nothing can be concluded on step_time from one attempt of 21/1/1: ")
+    assert all(part in verdict.text for part in ("measured", "7 attempts", "+6.1%", "80%", "--repeat 7"))
     status, output, _ = bench("21", "--baseline", "20", "--fail-on", "step_time>+3%")
     assert status == 1
     assert "nothing can be concluded on step_time" in output
-    without_spread = gate(world, "21", "step_time>+3%", baseline="20/1/1@1").verdicts[0].reason
+    without_spread = gate(world, "21", "step_time>+3%", baseline="20/1/1@1").verdicts[0].text
     assert all(part in without_spread for part in ("21/1/1 and 20/1/1", "2% assumed", "7 attempts"))
     assert only(gate(world, "21", "step_time>1s")).outcome == "failed", "a bound needs no repetition"
 
@@ -194,7 +196,7 @@ def test_few_attempts_come_with_their_detectable_difference(laboratory: Laborato
     assert verdict.outcome == "passed"
     assert verdict.statistics is not None
     assert verdict.statistics.power < 0.5
-    assert f"power of 80% takes {verdict.statistics.repetitions} attempts" in verdict.reason
+    assert f"power of 80% takes {verdict.statistics.repetitions} attempts" in verdict.text
 
 
 def test_attempts_of_one_row_are_set_against_its_others(laboratory: Laboratory, world: World) -> None:
@@ -244,7 +246,7 @@ def test_notes_name_values_that_are_not_comparable(laboratory: Laboratory, world
     runs = laboratory.attempts(JITTER[:2], experiment=21)
     store_software_metrics(world.connection, runs[0], [SoftwareMetric("accuracy", 30, laboratory.now - 6, 0.0)])
     verdict = only(gate(world, "21", "accuracy<-3%", baseline="20"))
-    assert (verdict.outcome, "0 or less in some attempts" in verdict.reason) == ("undecided", True)
+    assert (verdict.outcome, verdict.reason) == ("undecided", Reason("not_positive", {"metric": "accuracy"}))
 
 
 def test_requests_that_are_wrong(laboratory: Laboratory, bench: Command) -> None:
