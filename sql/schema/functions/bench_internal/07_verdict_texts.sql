@@ -19,7 +19,7 @@ $$;
 
 -- Return a threshold, with the p-value of its test: `above +3%: p = 0.21`.
 create or replace function bench_internal.verdict_threshold(p_values jsonb) returns text language sql immutable as $$
-    select concat(p_values ->> 'side', ' ', case when threshold > 0 then '+' end, trim_scale(100 * threshold), '%: ',
+    select concat(p_values ->> 'side', ' ', case when threshold >= 0 then '+' end, trim_scale(100 * threshold), '%: ',
                   case when p < 0.0001 then 'p < 0.0001' else 'p = ' || notice_number(p) end)
     from (select (p_values ->> 'threshold')::numeric as threshold, (p_values ->> 'p_adjusted')::numeric as p) x
 $$;
