@@ -70,8 +70,10 @@ def _instances(key: str, text: str) -> tuple[tuple[Profile, int], ...]:
     model = MODELS[key]
     if text.strip().lower() == "mig" and model.profiles:
         return ()
-    profiles = list(_profiles(key, model, text))
-    if (starts := place(model.profiles, [profile.name for profile in profiles])) is None:
+    # Profiles with the fewest positions first.
+    profiles = sorted(_profiles(key, model, text), key=lambda profile: len(profile.starts))
+    starts = place(model.profiles, [profile.name for profile in profiles], highest_first=False)
+    if starts is None:
         raise BadRequest(f"the MIG instances {text} do not fit together on one {key}")
     return tuple(zip(profiles, starts, strict=True))
 

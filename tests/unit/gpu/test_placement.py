@@ -44,6 +44,12 @@ def test_what_fits(model: str, wanted: list[str], there: list[tuple[str, int]], 
     assert place(MODELS[model].profiles, wanted, instances(model, there)) == starts
 
 
+def test_low_slices_first() -> None:
+    profiles = MODELS["A100"].profiles
+    assert place(profiles, ["1g.5gb"] * 7, highest_first=False) == [0, 1, 2, 3, 4, 5, 6]
+    assert place(profiles, ["3g.20gb", "1g.5gb", "2g.10gb"], highest_first=False) == [0, 6, 4]
+
+
 def test_placements_are_possible_and_apart() -> None:
     for model in (MODELS["A100"], MODELS["A30"], MODELS["H100"]):
         known = {profile.name: profile for profile in model.profiles}
