@@ -109,7 +109,7 @@ def recent_values(
 def newest_values(connection: Connection, host: str, gpu_uuids: Sequence[str], now: float) -> list[NewestValue]:
     """Return temperature and power of GPUs and the load of `host`, as measured in the last minute.
 
-    With several sources of a quantity, the preferred source counts. `now` is in Unix seconds.
+    Of several sources that still measure a quantity, the preferred source counts. `now` is in Unix seconds.
     """
     return records(
         connection,

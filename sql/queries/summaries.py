@@ -119,13 +119,13 @@ class DeviceEnergy:
 
 
 def device_energy(connection: Connection, run_ids: Sequence[str]) -> list[DeviceEnergy]:
-    """Return the energy of runs' whole GPUs, in the scope that has most of their time."""
+    """Return the energy of runs' whole GPUs, in the scope that has all of their time."""
     with connection.cursor(row_factory=class_row(DeviceEnergy)) as cursor:
         return cursor.execute(
             """
             select distinct on (run_id) run_id, total as joules, seconds from run_summary_of(%s, '{gpu_power}')
             where metric is null and device is null and scope in ('instance', 'device') and seconds > 0
-            order by run_id, seconds desc
+            order by run_id, scope_width(scope, false)
             """,
             (list(run_ids),),
         ).fetchall()

@@ -114,7 +114,7 @@ returns table (quantity text, unit text) language sql stable as $$
     from (select distinct place_id, scope from run_sets where run_id = any(p_runs)) rs
     join series s using (place_id) left join metrics m using (metric_id)
     group by s.quantity
-    order by min(array_position(array['process', 'instance', 'device', 'host'], rs.scope)), min(m.metric_id) nulls last,
+    order by min(scope_width(rs.scope, true)), min(m.metric_id) nulls last,
              s.quantity
 $$;
 

@@ -1,30 +1,40 @@
 -- Series of hosts, GPUs and the collector, independent of runs. Charts of runs use `run_chart`.
 
--- Return the newest values of resources since `p_since`, in canonical units: from the preferred metric, from the first of
--- several targets with the same metric, and combined over the series of one target. Literals let the planner exclude older
--- chunks.
+-- Return the newest values of resources since `p_since`, in canonical units: from the source that counts since then (see
+-- `ranked_sources`), combined over its series. A source has measured until its newest sample: reading all samples would take too
+-- long. Literals let the planner exclude older chunks.
 create or replace function bench_internal.newest(p_places integer[], p_quantities text[], p_since timestamptz)
 returns table (place_id integer, quantity text, value double precision, "time" timestamptz)
 language plpgsql stable rows 100 set jit = off as $body$
 begin
     return query execute format($q$
-        with read as (
-            select s.place_id, s.quantity, s.metric, coalesce(m.preference, 1) as preference,
-                   coalesce(m.combine, 'sum') as combine, counts_once(m.whole_device, s.metric, s.device, s.labels) as once,
-                   x.value * coalesce(m.scale, 1) as value, x.time,
-                   s.target_id, max(x.time) over (partition by s.place_id, s.quantity, s.metric, s.target_id) as latest
+        with read as materialized (
+            select s.series_id, s.place_id, s.quantity, coalesce(m.combine, 'sum') as combine,
+                   counts_once(m.whole_device, s.metric, s.device, s.labels) as once, x.value * coalesce(m.scale, 1) as value,
+                   x.time, max(x.time) over (partition by s.place_id, s.quantity, s.metric, s.target_id) as latest,
+                   -- A sample stands for the time until the next one.
+                   extract(epoch from least(x.time + x.dt * interval '1 s', max(x.time) over one) - %1$L::timestamptz)::float8
+                   as seconds,
+                   min(s.metric) over one <> max(s.metric) over one or min(s.target_id) over one <> max(s.target_id) over one
+                   as several
             from series s left join metrics m using (metric_id)
             cross join lateral (
-                select time, value from samples where series_id = s.series_id and time > %L::timestamptz
+                select time, value, dt from samples where series_id = s.series_id and time > %1$L::timestamptz
                 order by time desc limit 1) x
-            where s.place_id = any(%L::integer[]) and s.quantity = any(%L::text[]) and x.value is not null
+            where s.place_id = any(%2$L::integer[]) and s.quantity = any(%3$L::text[]) and x.value is not null
+            window one as (partition by s.place_id, s.quantity)
+        ), counting as materialized (
+            select r.series_id
+            from (select array_agg(concat_ws(' ', place_id, quantity)) as lines, array_agg(series_id) as series,
+                         array_agg(seconds) as seconds from read where several) given
+            cross join lateral ranked_sources(given.lines, given.series, given.seconds) r where r.rank = 1
         )
-        select distinct on (place_id, quantity) place_id, quantity,
-               case when combine = 'max' or once then max(value) when combine = 'sum' then sum(value) else avg(value) end,
-               latest
-        from read where time = latest
-        group by place_id, quantity, metric, target_id, preference, combine, once, latest
-        order by place_id, quantity, preference, metric, target_id$q$, p_since, p_places, p_quantities);
+        select place_id, quantity,
+               case when min(combine) = 'max' or bool_or(once) then max(value) when min(combine) = 'sum' then sum(value)
+                    else avg(value) end,
+               max(time)
+        from read where time = latest and (not several or series_id in (select series_id from counting))
+        group by place_id, quantity$q$, p_since, p_places, p_quantities);
 end $body$;
 
 -- Return the aggregates of series in each step of an interval, from `samples` or the aggregate that fits: measured `seconds`,
@@ -69,19 +79,19 @@ end $body$;
 -- quantities, step_ms, max_series as in `run_chart`; start and stop are required
 -- by     one curve per 'device' (a GPU or an instance), per 'host', or per value of the label of this name
 -- hosts  null for all
+--
+-- As in a run's chart, the source that covers the interval draws all of it (see `ranked_sources`), so that a preferred one which
+-- stops half way does not change the curve. Only here the next source fills gaps of a hundredth of the interval and a minute:
+-- a fleet outlives its exporters.
 create or replace function bench_dashboard.series_chart(
     quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
     by text default 'device', max_series integer default 40, hosts text[] default null
 ) returns table ("time" timestamptz, series text, quantity text, value double precision, low double precision,
                  high double precision)
 language sql stable as $$
-    with members as materialized (
-        select s.series_id, s.quantity, s.metric, s.place_id, coalesce(m.scale, 1) as scale,
+    with named as (
+        select s.series_id, s.quantity, s.metric, s.place_id, s.target_id, s.device, coalesce(m.scale, 1) as scale,
                coalesce(m.combine, 'sum') as combine, counts_once(m.whole_device, s.metric, s.device, s.labels) as once,
-               coalesce(m.preference, 1) as preference,
-               -- Each collector counts its own work; metrics outside the catalog may do so as well.
-               case when p.kind <> 'process' and m.metric_id is not null then s.target_id end as target_id,
-               s.target_id as source,
                case series_chart.by
                     when 'device' then concat_ws(' ', case when min(p.host) over () <> max(p.host) over () then p.host end,
                                                  coalesce(d.device, s.quantity))
@@ -89,38 +99,60 @@ language sql stable as $$
         from places p join series s using (place_id) left join metrics m using (metric_id) left join devices d using (place_id)
         where p.run_id is null and p.origin = '' and s.quantity = any(series_chart.quantities)
           and (series_chart.hosts is null or p.host = any(series_chart.hosts))
-    ), added as (
-        -- The source that counts for each resource, where a curve combines several targets.
-        select *, min(source) over line <> max(source) over line as apart
-        from (select distinct on (name, quantity, place_id) name, quantity, series_id, source from members
-              order by name, quantity, place_id, preference, metric, source) one
-        window line as (partition by name, quantity)
+    ), members as materialized (
+        select *, row(name, quantity, place_id)::text as line,
+               min(series_id) over (partition by name, quantity, place_id, metric, target_id, device) as source,
+               min(metric) over one <> max(metric) over one or min(target_id) over one <> max(target_id) over one as several
+        from named window one as (partition by name, quantity, place_id)
+    ), covered as materialized (
+        -- Only several sources need a choice, and so their coverage.
+        select m.line, m.source, x.time, max(x.seconds) as seconds, max(x.width * ceil(greatest(60 / x.width, 1))) as gap
+        from members m
+        join series_steps(array(select series_id from members where several), series_chart.start, series_chart.stop,
+                          greatest(extract(epoch from series_chart.stop - series_chart.start) * 10, series_chart.step_ms)) x
+             using (series_id)
+        where x.seconds > 0
+        group by m.line, m.source, x.time
+    ), ranked as materialized (
+        select r.line, r.series_id as source, r.rank
+        from (select array_agg(line) as lines, array_agg(source) as sources, array_agg(seconds) as seconds
+              from (select line, source, sum(seconds) as seconds from covered group by line, source) lasted) given
+        cross join lateral ranked_sources(given.lines, given.sources, given.seconds) r
+    ), drawn as materialized (
+        select c.line, interval_bin(c.time, c.gap) as time, min(r.rank) as rank
+        from covered c join ranked r using (line, source) group by 1, 2
+    ), sources as materialized (
+        select m.*, coalesce(r.rank, 1) as rank
+        from members m left join ranked r using (line, source)
+        where not m.several or (m.line, r.rank) in (select line, rank from drawn)
     ), slowest as (
         -- As in `chart_statement`: values add up over an interval in which each target has a sample.
         select 1000 * max(scrape_interval(series_id, null, series_chart.start, series_chart.stop)) as step_ms
-        from (select distinct on (source) series_id from added
-              where apart and coalesce(series_chart.step_ms, 1000) < 60000 order by source) each
-    ), by_source as (
-        select m.name, m.quantity, m.place_id, m.metric, m.target_id, m.preference, m.combine, x.time,
-               case when m.combine = 'max' or m.once then max(x.area / x.seconds)
-                    when m.combine = 'sum' then sum(x.area / x.seconds) else avg(x.area / x.seconds) end * m.scale as value,
-               case when m.once then max(x.low) when m.combine = 'sum' then sum(x.low) else min(x.low) end * m.scale as low,
-               case when m.combine = 'sum' and not m.once then sum(x.high) else max(x.high) end * m.scale as high
-        from members m
-        join series_steps(array(select series_id from members), series_chart.start, series_chart.stop,
+        from (select distinct on (target_id) series_id
+              from (select *, min(target_id) over line <> max(target_id) over line as apart from sources where rank = 1
+                    window line as (partition by name, quantity)) counting
+              where apart and coalesce(series_chart.step_ms, 1000) < 60000 order by target_id, series_id) each
+    ), resources as (
+        select s.name, s.quantity, s.combine, x.time,
+               case when s.combine = 'max' or s.once then max(x.area / x.seconds)
+                    when s.combine = 'sum' then sum(x.area / x.seconds) else avg(x.area / x.seconds) end * s.scale as value,
+               case when s.once then max(x.low) when s.combine = 'sum' then sum(x.low) else min(x.low) end * s.scale as low,
+               case when s.combine = 'sum' and not s.once then sum(x.high) else max(x.high) end * s.scale as high
+        from sources s
+        join series_steps(array(select series_id from sources), series_chart.start, series_chart.stop,
                           (select greatest(step_ms, series_chart.step_ms) from slowest)) x using (series_id)
-        where x.seconds > 0
-        group by m.name, m.quantity, m.place_id, m.metric, m.target_id, m.preference, m.combine, m.once, m.scale, x.time
-    ), preferred as (
-        select distinct on (name, quantity, place_id, time) * from by_source
-        order by name, quantity, place_id, time, preference, metric, target_id
+        left join drawn d
+             on s.several and d.line = s.line
+                and d.time = interval_bin(x.time, (select max(gap) from covered))
+        where x.seconds > 0 and s.rank = coalesce(d.rank, 1)
+        group by s.name, s.quantity, s.place_id, s.combine, s.once, s.scale, x.time
     ), lines as (
         select name, quantity, time,
                case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,
                case combine when 'sum' then sum(low) else min(low) end as low,
                case combine when 'sum' then sum(high) else max(high) end as high,
                dense_rank() over (order by name, quantity) as line
-        from preferred group by name, quantity, time, combine
+        from resources group by name, quantity, time, combine
     )
     select time, coalesce(name, ''), quantity, value, low, high from lines
     where line <= series_chart.max_series order by time, line

@@ -167,15 +167,17 @@ $$;
 
 -- Return the energy of an interval in joules by consumer, within a hundredth of the interval at both ends. `kind` is `run`
 -- (above idle), `idle` and `other` (processes of no run) for GPUs whose power is attributed, `whole` for GPUs where only the
--- GPU's power is known, and `cpu` (packages and memory). Never add simulated and real energy.
+-- GPU's power is known, and `cpu` (packages and memory). Never add simulated and real energy. As in a run's summary, one source
+-- counts over the whole interval, and no other fills its gaps: a counter's next sample has the energy of the gap.
 create or replace function bench_dashboard.energy(start timestamptz, stop timestamptz)
 returns table (kind text, host text, device text, run_id text, run text, owner text, simulated boolean,
                joules double precision)
 language sql stable as $$
     with members as materialized (
-        select s.series_id, s.target_id, s.quantity, s.metric, s.place_id, coalesce(m.scale, 1) as scale,
-               coalesce(m.preference, 1) as preference, counts_once(m.whole_device, s.metric, s.device, s.labels) as once,
-               coalesce(s.labels ->> 'simulated' = 'true', false) as simulated
+        select s.series_id, s.quantity, s.place_id, coalesce(m.scale, 1) as scale,
+               counts_once(m.whole_device, s.metric, s.device, s.labels) as once,
+               coalesce(s.labels ->> 'simulated' = 'true', false) as simulated,
+               min(s.series_id) over (partition by s.place_id, s.quantity, s.metric, s.target_id, s.device) as source
         from series s join places p using (place_id) left join metrics m using (metric_id)
         where s.quantity = any(array['gpu_energy_attributed', 'gpu_energy_idle', 'gpu_energy_other', 'gpu_power',
                                      'cpu_power', 'dram_power'])
@@ -183,21 +185,22 @@ language sql stable as $$
           and (p.run_id is null or p.run_id in (select run_id from runs where started_at < energy.stop
                                                 and coalesce(ended_at, 'infinity') > energy.start))
     ), steps as (
-        select m.place_id, m.quantity, m.metric, m.target_id, m.preference, bool_or(m.simulated) as simulated,
-               max(x.seconds) as seconds, m.scale * case when m.once then max(x.area) else sum(x.area) end as joules
+        select m.place_id, m.quantity, m.source, bool_or(m.simulated) as simulated, max(x.seconds) as seconds,
+               case when bool_or(m.once) then max(x.area * m.scale) else sum(x.area * m.scale) end as joules
         from members m
         join series_steps(array(select series_id from members), energy.start, energy.stop,
                           extract(epoch from energy.stop - energy.start) * 10) x using (series_id)
-        group by m.place_id, m.quantity, m.metric, m.target_id, m.preference, m.once, m.scale, x.time
-    ), read as (
-        select place_id, quantity, metric, target_id, preference, bool_or(simulated) as simulated,
-               sum(seconds) as seconds, sum(joules) as joules
-        from steps group by place_id, quantity, metric, target_id, preference
-    ), covering as (
-        select *, covers(seconds, max(seconds) over (partition by place_id, quantity)) as covering from read
+        group by m.place_id, m.quantity, m.source, x.time
+    ), read as materialized (
+        select place_id, quantity, source, bool_or(simulated) as simulated, sum(seconds) as seconds, sum(joules) as joules
+        from steps group by place_id, quantity, source
     ), chosen as materialized (
-        select distinct on (place_id, quantity) * from covering
-        order by place_id, quantity, covering desc, preference, metric, target_id
+        select read.*
+        from (select array_agg(concat_ws(' ', place_id, quantity)) as lines, array_agg(source) as sources,
+                     array_agg(seconds) as seconds from read) given
+        cross join lateral ranked_sources(given.lines, given.sources, given.seconds) r
+        join read on read.source = r.series_id
+        where r.rank = 1
     )
     select case c.quantity when 'gpu_energy_attributed' then 'run' when 'gpu_energy_idle' then 'idle'
                            when 'gpu_energy_other' then 'other' when 'gpu_power' then 'whole' else 'cpu' end,

@@ -51,7 +51,7 @@ language sql stable as $$
         from run_sources(array(select run_id from blocks), array(select quantity from ranks)) s
         join blocks b on b.run_id = s.run_id and b.device = s.device join ranks using (quantity)
         where s.counts and s.scope <> 'host'
-        order by b.run_id, b.place_id, rank, array_position('{process,device,instance}', s.scope)
+        order by b.run_id, b.place_id, rank, scope_width(s.scope, false)
     ), together as materialized (
         select quantity, scope, array_agg(distinct run_id) as runs, count(*)::integer as lines
         from chosen group by quantity, scope

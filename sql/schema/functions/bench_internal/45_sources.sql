@@ -10,6 +10,9 @@
 --
 -- The coverage of a source comes from the run's summary; before there is one, from the samples of an ended run. For a running
 -- run it comes from the times at which its targets were seen: reading all samples for each chart would take too long.
+--
+-- Outside runs a resource takes the place of run and scope. `ranked_sources` has the one order for both. Callers differ in the
+-- interval alone: of a run, of a chart, or since some time.
 
 -- Return whether a series may be one of several copies of one value, which count once: a value of a whole GPU, repeated on each of
 -- its instances; any value of dcgm-exporter, repeated for each pod, job and virtual GPU of a GPU; a disk with several NVMe
@@ -71,23 +74,73 @@ create or replace function bench_internal.seen_until(p_last_seen timestamptz) re
     select case when p_last_seen < now() - interval '1 min' then p_last_seen else now() end
 $$;
 
+-- Return whether targets with the same metric of a resource repeat each other. Metrics outside the catalog do not: two servers of
+-- a host may each count their own requests. Each exporter counts its own CPU time, and each collector its own work.
+create or replace function bench_internal.targets_repeat(p_metric_id integer, p_quantity text, p_kind text, p_run text) returns boolean
+language sql immutable as $$
+    select p_metric_id is not null and p_quantity <> 'listener_cpu_usage' and (p_kind <> 'process' or p_run is not null)
+$$;
+
+-- Return the ranks of sources in each line: a run, quantity and scope, or a resource and quantity. This is their one order.
+-- `p_seconds` is the time that the target of a series measured its metric and device in the interval of the caller; null without
+-- samples.
+--
+-- copy  rank of the target among those that expose the same metric of the same resource, and for GPUs of the same device: the
+--       first one that covers the interval has 1
+-- rank  rank of the metric's target: 1 counts. First are metrics that cover the interval over all devices, of these the one that
+--       the catalog prefers. GPUs without this metric use the next one.
+create or replace function bench_internal.ranked_sources(p_lines text[], p_series integer[], p_seconds float8[])
+returns table (line text, series_id integer, copy bigint, rank bigint)
+language plpgsql stable rows 100 set plan_cache_mode = force_generic_plan as $$
+#variable_conflict use_column
+begin
+    return query
+    with given as (
+        select g.line, g.series_id, g.seconds, s.place_id, s.metric, s.device, x.gpu, coalesce(m.preference, 1) as preference,
+               min(g.series_id) over target as first, coalesce(max(g.seconds) over target, 0) as lasted
+        from unnest(p_lines, p_series, p_seconds) g (line, series_id, seconds)
+        join series s using (series_id) join places p using (place_id) left join metrics m using (metric_id)
+        cross join lateral (
+            select case when s.quantity like 'gpu\_%' then s.device end as gpu,
+                   case when targets_repeat(s.metric_id, s.quantity, p.kind, p.run_id) then s.target_id end as target_id) x
+        window target as (partition by g.line, s.place_id, s.metric, x.gpu, x.target_id)
+    ), copies as (
+        select *, dense_rank() over (partition by line, place_id, metric, gpu order by covering desc, first) as copy
+        from (select *, covers(lasted, max(lasted) over (partition by line, place_id, metric, gpu)) as covering from given) x
+    ), devices as (
+        select *, max(seconds) filter (where copy = 1) over device as device_seconds,
+               row_number() over (partition by line, metric, device) as nth
+        from copies window device as (partition by line, metric, device)
+    ), totals as (
+        select *, min(preference) over source as preferred,
+               coalesce(sum(device_seconds) filter (where nth = 1) over source, 0) as total,
+               bool_or(seconds is not null) over (partition by line, metric, gpu) as measured
+        from devices window source as (partition by line, metric)
+    ), covering as (
+        select line, series_id, copy, gpu, metric, preferred, measured,
+               covers(total, max(total) over (partition by line)) as covering
+        from totals
+    )
+    select line, series_id, copy,
+           dense_rank() over (partition by line, gpu order by measured desc, covering desc, preferred, metric, copy)
+    from covering;
+end $$;
+
 -- Return the series that do not count for runs, for some quantities or for all where null: another target exposes the same
--- metric of the same resource, and for GPUs of the same device. Of those that cover the run, the first one counts. Metrics
--- outside the catalog are never duplicates: two servers of a host may each count their own requests, as each exporter counts
--- its own CPU time. The result is stored with the run's summary.
+-- metric of the same resource, and for GPUs of the same device. The result is stored with the run's summary.
 create or replace function bench_internal.duplicate_series(p_runs text[], p_quantities text[])
 returns setof stored_duplicates language sql stable as $$
     with given as (
         select s.place_id, s.quantity, s.metric, d.device, t.last_seen, array_agg(s.series_id) as ids, min(s.series_id) as first,
                count(*) over (partition by s.place_id, s.quantity, s.metric, d.device) as targets
         from (select distinct place_id from run_sets where run_id = any(p_runs)) there
-        join series s using (place_id) join targets t using (target_id)
+        join places p using (place_id) join series s using (place_id) join targets t using (target_id)
         cross join lateral (select case when s.quantity like 'gpu\_%' then s.device end as device) d
-        where s.metric_id is not null and s.quantity <> 'listener_cpu_usage'
+        where targets_repeat(s.metric_id, s.quantity, p.kind, p.run_id)
           and (p_quantities is null or s.quantity = any(p_quantities))
         group by s.place_id, s.quantity, s.metric, d.device, t.target_id, t.last_seen
-    ), measured as (
-        select r.run_id, g.*,
+    ), measured as materialized (
+        select r.run_id, concat_ws(' ', r.run_id, g.quantity) as line, g.first, g.ids,
                case when r.ended_at is not null and not r.summarised
                     then coalesce(measured_seconds(array[g.first], x.sets, x.low, x.high, false), 0)
                     else extract(epoch from least(seen_until(g.last_seen), r.ended_at) - r.started_at) end::float8 as seconds
@@ -97,17 +150,14 @@ returns setof stored_duplicates language sql stable as $$
               from run_sets where run_id = any(p_runs) group by run_id, place_id) x using (place_id)
         join runs r using (run_id)
         where g.targets > 1 and not exists (select from stored_duplicates stored where stored.run_id = r.run_id)
-    ), covering as (
-        select *, covers(seconds, max(seconds) over (partition by run_id, place_id, quantity, metric, device)) as covering
-        from measured
     ), ranked as (
-        select *, row_number() over (partition by run_id, place_id, quantity, metric, device
-                                     order by covering desc, first) as rank
-        from covering
+        select r.line, r.series_id as first, r.copy
+        from (select array_agg(line) as lines, array_agg(first) as series, array_agg(seconds) as seconds from measured) given
+        cross join lateral ranked_sources(given.lines, given.series, given.seconds) r
     )
     select run_id, series_id from stored_duplicates where run_id = any(p_runs)
     union all
-    select run_id, unnest(ids) from ranked where rank > 1
+    select run_id, unnest(ids) from measured join ranked using (line, first) where copy > 1
 $$;
 
 -- Return all series that measured runs, for some quantities or for all where null, without duplicates: a row per scope of a
@@ -142,8 +192,6 @@ begin
         group by x.run_id, x.place_id, y.scope
     ), candidates as materialized (
         select x.*, s.series_id, s.target_id, s.quantity, s.metric, s.device, s.labels, s.metric_id,
-               -- Only GPUs choose their metric per device.
-               case when s.quantity like 'gpu\_%' then s.device end as gpu,
                min(x.scope) over one <> max(x.scope) over one or min(s.metric) over one <> max(s.metric) over one as several
         from sets x join series s using (place_id)
         where (p_quantities is null or s.quantity = any(p_quantities))
@@ -151,37 +199,35 @@ begin
         window one as (partition by x.run_id, s.quantity)
     ), choices as (
         -- A single candidate needs no coverage.
-        select c.run_id, c.quantity, c.scope, c.metric, c.device, c.gpu, c.runset_ids, c.started_at, c.ended_at,
-               array_agg(c.series_id) as series, min(coalesce(m.preference, 1)) as preference, max(t.last_seen) as last_seen,
+        select c.run_id, c.quantity, c.scope, c.metric, c.device, c.runset_ids, c.started_at, c.ended_at,
+               array_agg(c.series_id) as series, min(c.series_id) as first, max(t.last_seen) as last_seen,
                min(c.metric) over scope = max(c.metric) over scope as only_metric
-        from candidates c left join metrics m using (metric_id) left join targets t using (target_id)
+        from candidates c left join targets t using (target_id)
         where c.several
-        group by c.run_id, c.quantity, c.scope, c.metric, c.device, c.gpu, c.runset_ids, c.started_at, c.ended_at
+        group by c.run_id, c.quantity, c.scope, c.metric, c.device, c.runset_ids, c.started_at, c.ended_at
         window scope as (partition by c.run_id, c.quantity, c.scope)
     ), lasted as materialized (
-        select c.run_id, c.quantity, c.scope, c.metric, c.device, c.gpu, min(c.preference) as preference,
+        select c.run_id, c.quantity, c.scope, c.metric, c.device, concat_ws(' ', c.run_id, c.quantity, c.scope) as line,
+               min(c.first) as first,
                max(case when r.summarised then
                             (select x.seconds from stored_summaries x
                              where x.run_id = c.run_id and x.quantity = c.quantity and x.scope = c.scope and x.metric = c.metric
                                and x.device is not distinct from c.device)
                         when r.ended_at is not null
                             then measured_seconds(c.series, c.runset_ids, c.started_at, c.ended_at, c.only_metric)
-                        else extract(epoch from least(seen_until(c.last_seen), c.ended_at) - c.started_at) end) as seconds
+                        else extract(epoch from least(seen_until(c.last_seen), c.ended_at) - c.started_at) end)::float8 as seconds
         from choices c join runs r using (run_id)
-        group by c.run_id, c.quantity, c.scope, c.metric, c.device, c.gpu
-    ), totals as (
-        select *, min(preference) over source as preferred, coalesce(sum(seconds) over source, 0)::float8 as total,
-               bool_or(seconds is not null) over (partition by run_id, quantity, scope, metric, gpu) as measured,
-               bool_or(seconds is not null) over (partition by run_id, quantity, scope) as scope_measured
-        from lasted window source as (partition by run_id, quantity, scope, metric)
-    ), covering as (
-        select *, covers(total, max(total) over (partition by run_id, quantity, scope)) as covering
-        from totals join (select l.run_id, exclusive(l.run_id) as alone from lasted l group by l.run_id) x using (run_id)
+        group by c.run_id, c.quantity, c.scope, c.metric, c.device
+    ), scopes as (
+        select l.*, x.alone, bool_or(l.seconds is not null) over (partition by l.run_id, l.quantity, l.scope) as measured
+        from lasted l join (select i.run_id, exclusive(i.run_id) as alone from lasted i group by i.run_id) x using (run_id)
     ), ranked as (
-        select *, dense_rank() over (partition by run_id, quantity, scope, gpu
-                                     order by measured desc, covering desc, preferred, metric) as rank,
-               dense_rank() over (partition by run_id, quantity order by scope_measured desc, scope_width(scope, alone)) as width
-        from covering
+        select s.run_id, s.quantity, s.scope, s.metric, s.device, r.rank,
+               dense_rank() over (partition by s.run_id, s.quantity
+                                  order by s.measured desc, scope_width(s.scope, s.alone)) as width
+        from (select array_agg(line) as lines, array_agg(first) as series, array_agg(seconds) as seconds from lasted) given
+        cross join lateral ranked_sources(given.lines, given.series, given.seconds) r
+        join scopes s on s.line = r.line and s.first = r.series_id
     )
     select c.run_id, c.quantity, c.scope, c.metric, c.device, c.series_id, coalesce(c.target_id, -c.place_id), c.runset_ids,
            c.started_at, c.ended_at, coalesce(m.unit, ''), coalesce(m.scale, 1), coalesce(m.combine, 'sum'),
