@@ -232,7 +232,7 @@ def test_energy_is_grouped_by_user_and_the_simulated_apart(world: World, now: fl
 
 
 @pytest.mark.parametrize("step", [1, 10, 60, 600])
-def test_a_chart_of_devices_takes_the_preferred_source_where_it_speaks(world: World, now: float, step: int) -> None:
+def test_a_chart_of_devices_keeps_to_the_source_that_covers_it(world: World, now: float, step: int) -> None:
     start = now // 600 * 600 - 1800
     half = [start + at for at in range(600)]
     whole = [start + at for at in range(1200)]
@@ -242,24 +242,54 @@ def test_a_chart_of_devices_takes_the_preferred_source_where_it_speaks(world: Wo
         world.gauge("bench_gpu_utilization_ratio", half, [0.5] * 600, gpu(1), "nvml"),
     )
     world.refresh()
+
+    def points(seconds: int, by: str = "device") -> list[Any]:
+        return query(
+            world,
+            "select series, value, count(*)::int from series_chart(array['gpu_utilization'], to_timestamp(%s),"
+            " to_timestamp(%s), %s, %s) group by 1, 2 order by 1, 2",
+            start,
+            start + seconds,
+            step * 1000,
+            by,
+        )
+
+    assert points(1200) == [("GPU 0", 0.25, 1200 // step), ("GPU 1", 0.5, 600 // step)]
+    assert points(600) == [("GPU 0", 0.75, 600 // step), ("GPU 1", 0.5, 600 // step)], "both cover it"
+    assert points(600, "host") == [("node1", 0.625, 600 // step)], "the mean over its GPUs"
+
+
+@pytest.mark.parametrize("step", [1, 10, 60, 600])
+def test_a_chart_of_devices_outlives_its_sources(world: World, now: float, step: int) -> None:
+    start = now // 600 * 600 - 1800
+    first, last = ([start + at for at in range(begin, begin + 600)] for begin in (0, 600))
+    world.write(
+        world.gauge("bench_gpu_utilization_ratio", first, [0.75] * 600, gpu(0), "nvml"),
+        world.gauge("nvidia_smi_utilization_gpu_ratio", last, [0.25] * 600, {"uuid": uuid(0)}, "nvidia"),
+    )
+    world.refresh()
     rows = query(
         world,
-        "select series, value, count(*)::int from series_chart(array['gpu_utilization'], to_timestamp(%s), to_timestamp(%s), %s)"
-        " group by 1, 2 order by 1, 2",
+        "select value, count(*)::int from series_chart(array['gpu_utilization'], to_timestamp(%s), to_timestamp(%s), %s)"
+        " group by 1 order by 1",
         start,
         start + 1200,
         step * 1000,
     )
-    assert rows == [("GPU 0", 0.25, 600 // step), ("GPU 0", 0.75, 600 // step), ("GPU 1", 0.5, 600 // step)]
-    [first] = query(
-        world,
-        "select min(series), max(value), max(low), max(high) from series_chart(array['gpu_utilization'], to_timestamp(%s),"
-        " to_timestamp(%s), %s, 'host')",
-        start,
-        start + 600,
-        step * 1000,
+    assert rows == [(0.25, 600 // step), (0.75, 600 // step)]
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_current_values_come_from_a_source_that_still_reports(world: World, now: float, stops: bool) -> None:
+    times = [now - at for at in range(100, -1, -1)]
+    preferred = times[:-30] if stops else times[::-10][::-1]
+    world.write(
+        world.gauge(
+            "bench_gpu_utilization_ratio", preferred, [0.75] * len(preferred), gpu(0), "nvml", 1 if stops else 10
+        ),
+        world.gauge("nvidia_smi_utilization_gpu_ratio", times, [0.25] * len(times), {"uuid": uuid(0)}, "nvidia"),
     )
-    assert first == ("node1", 0.625, 0.5, 0.75), "the mean over its GPUs"
+    assert query(world, "select utilization from fleet()") == [(0.25 if stops else 0.75,)]
 
 
 def test_a_chart_keeps_to_its_bounds_and_to_so_many_curves(world: World, now: float) -> None:

@@ -141,6 +141,7 @@ FUNCTIONS = [
     "run_titles(array[%(run)s])", "workload_titles(%(workloads)s)", "run_summary_of(array[%(run)s], '{gpu_power,process_threads}')",
     "summary_between(%(run)s, null, null, null)", "compute_summary(%(run)s)", "run_phases(%(run)s, '-infinity', 'infinity')",
     "run_logged(%(run)s, array['zebra'], '-infinity', 'infinity', 1000)", "duplicate_series(array[%(run)s], null)", "run_sources(array[%(run)s], null)",
+    "ranked_sources(array_fill('x'::text, array[50]), array(select generate_series(1, 50)), array_fill(1::float8, array[50]))",
     "device_label(%(run)s)", "fleet()", "fleet_hosts()", "fleet_runs()", "occupancy(now() - interval '9 days', now())",
     "series_chart('{gpu_power,something_else}', now() - interval '9 days', now(), 1000)",
     "series_steps(array(select generate_series(1, 50)), now() - interval '9 days', now(), 1000)",

@@ -1,4 +1,4 @@
-"""Chart, summary and trace of a run agree with a plain computation from its samples, whatever measured it."""
+"""Charts, summaries and traces of a run and of its devices agree with a plain computation from the samples, whatever the source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
@@ -358,6 +358,99 @@ def check(world: World, scenario: Scenario) -> None:
             assert sorted(one.value for one in traced) == pytest.approx(sorted(values), rel=1e-6)
 
 
+def series_of_resources(world: World, quantity: str, begin: float, end: float) -> dict[str, list[Series]]:
+    """Return what measured a quantity of GPUs and of the host in an interval, by the resource."""
+    rows = world.connection.execute(
+        """
+        select s.series_id, coalesce(d.device, p.host), s.target_id, s.metric, m.preference, coalesce(s.device, ''),
+               m.whole_device or s.metric like 'DCGM%%', 0, 0,
+               array_agg(array[extract(epoch from x.time)::float8, x.value * m.scale, x.dt] order by x.time)
+        from series s join places p using (place_id) join metrics m using (metric_id) join samples x using (series_id)
+        left join devices d using (place_id)
+        where p.run_id is null and s.quantity = %s and x.time >= to_timestamp(%s) and x.time < to_timestamp(%s)
+        group by s.series_id, d.device, p.host, m.metric_id
+        """,
+        (quantity, begin, end),
+    ).fetchall()
+    found: dict[str, list[Series]] = defaultdict(list)
+    for row in rows:
+        found[row[1]].append(Series(*row))
+    return found
+
+
+def series_chart(world: World, quantity: str, begin: float, end: float) -> dict[str, dict[float, float]]:
+    rows = world.connection.execute(
+        "select series, extract(epoch from time)::float8, value"
+        " from series_chart(array[%s], to_timestamp(%s), to_timestamp(%s), 1000, %s)",
+        (quantity, begin, end, "host" if quantity == "cpu_usage" else "device"),
+    ).fetchall()
+    found: dict[str, dict[float, float]] = defaultdict(dict)
+    for resource, at, value in rows:
+        found[resource][at] = value
+    return found
+
+
+def newest(found: list[Series], quantity: str, since: float) -> float:
+    """Return the newest value of what still measures a resource; each source lasted until its newest sample."""
+    last = {one.series_id: one.samples[-1] for one in found}
+    latest = max(at for at, _, _ in last.values())
+    shortened = [
+        replace(one, samples=[[at, value, min(at + lasts, latest) - since]])
+        for one in found
+        for at, value, lasts in [last[one.series_id]]
+    ]
+    chosen = counting(shortened, running=False)
+    now = max(at for one in chosen for at in one.times)
+    return points([one for one in chosen if now in one.times], quantity, 0, 1)[-1][1]
+
+
+def check_resources(world: World, scenario: Scenario) -> None:
+    run, zero = build(world, scenario)
+    begin, end = zero + scenario.start, zero + scenario.end
+    for quantity in COMBINE:
+        found = series_of_resources(world, quantity, begin, end)
+        drawn = series_chart(world, quantity, begin, end)
+        assert set(drawn) == set(found), quantity
+        chosen = {resource: counting(series, running=False) for resource, series in found.items()}
+        for resource, series in chosen.items():
+            wanted = {at: value for at, value, *_ in points(series, quantity, 0, 1)}
+            line = drawn[resource]
+            assert {at: line.get(at) for at in wanted} == pytest.approx(wanted, rel=1e-6), (quantity, resource)
+            # Other sources only fill minutes in which it is silent, and leave none empty.
+            minutes = {at // 60 for at in wanted}
+            assert not {at for at in line if at not in wanted and at // 60 in minutes}, (quantity, resource)
+            assert {at // 60 for at in line} == {at // 60 for one in found[resource] for at in one.times}, quantity
+        # A run has the sources of the resources that it has for itself, over its time.
+        if scenario.state != "running":
+            runs = chart(world, run, quantity, 1, ["instance", "device", "host"])
+            mine = [("host", HOST)]
+            if scenario.gpus == 1:
+                mine.append(("device" if "device" in runs else "instance", GPUS[0]))
+            for scope, resource in mine:
+                of_run = {begin + math.floor(at): value for at, value, *_ in runs.get(scope, [])}
+                line = drawn.get(resource, {})
+                assert {at: line.get(at) for at in of_run} == pytest.approx(of_run, rel=1e-6), (quantity, scope)
+        if quantity == "gpu_power":
+            joules = {
+                resource: sum(value for _, value, *_ in points(series, quantity, 0, 1)) * LASTS
+                for resource, series in chosen.items()
+            }
+            rows = world.connection.execute(
+                "select device, joules from energy(to_timestamp(%s), to_timestamp(%s)) where kind = 'whole'",
+                (begin, end),
+            ).fetchall()
+            assert dict(rows) == pytest.approx(joules, rel=1e-6)
+        for since in (begin, zero + SECONDS / 2):
+            present = series_of_resources(world, quantity, since, zero + SECONDS)
+            rows = world.connection.execute(
+                "select coalesce(d.device, p.host), n.value from newest(array(select place_id from places where run_id is null),"
+                " array[%s], to_timestamp(%s)) n join places p using (place_id) left join devices d using (place_id)",
+                (quantity, since),
+            ).fetchall()
+            values = {resource: newest(series, quantity, since) for resource, series in present.items()}
+            assert dict(rows) == pytest.approx(values, rel=1e-6), (quantity, since)
+
+
 # Two targets in a line, of which one has no sample in the scope.
 SILENT_TARGET = Scenario(
     start=0, end=42, gpus=2, shared=(3, 77),
@@ -386,3 +479,18 @@ def test_chart_summary_and_samples_agree(worlds: Worlds, scenario: Scenario) -> 
 def test_chart_summary_and_samples_agree_in_many_cases(worlds: Worlds, scenario: Scenario) -> None:
     with worlds() as world:
         check(world, scenario)
+
+
+@QUICK
+@given(scenario=scenarios())
+def test_devices_and_runs_have_the_same_sources(worlds: Worlds, scenario: Scenario) -> None:
+    with worlds() as world:
+        check_resources(world, scenario)
+
+
+@pytest.mark.slow
+@THOROUGH
+@given(scenario=scenarios())
+def test_devices_and_runs_have_the_same_sources_in_many_cases(worlds: Worlds, scenario: Scenario) -> None:
+    with worlds() as world:
+        check_resources(world, scenario)
