@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from hypergauge.dashboards.plots.rows import BarLayout
     from hypergauge.insight.charts.bars import Bars
     from hypergauge.insight.charts.chart import Chart
+    from hypergauge.insight.charts.parallel import Parallel
     from hypergauge.insight.charts.scatter import Scatter
 
 __all__ = ["inches", "register"]
 
 # Points of a curve, by file suffix: a few inches show no more, but a page has zoom.
 _POINTS = {".svg": 300, ".pdf": 300, ".png": 300, ".html": 600}
-_KINDS = ("lines", "bars", "scatter", "ledger")
+_KINDS = ("lines", "bars", "scatter", "parallel", "ledger")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
 _MOST_INCHES = 100
 
@@ -47,7 +48,8 @@ def plot(
     kind: Annotated[
         str,
         typer.Option(
-            help="'lines' over time, 'bars': mean and range, 'scatter': results against --x, or 'ledger': GPUs over real time."
+            help="'lines' over time, 'bars': mean and range, 'scatter': results against --x, 'parallel': an axis per varied "
+            "parameter and result, or 'ledger': GPUs over real time."
         ),
     ] = "lines",
     facet: Annotated[
@@ -82,16 +84,19 @@ def plot(
     from hypergauge.dashboards.plots.rows import lay_out_bars
     from hypergauge.insight.charts.bars import bars
     from hypergauge.insight.charts.chart import chart
+    from hypergauge.insight.charts.parallel import parallel
     from hypergauge.insight.charts.parameters import facets
     from hypergauge.insight.charts.scatter import scatter
 
-    found: Chart | Bars | Scatter
-    layout: Layout | BarLayout | Scatter
+    found: Chart | Bars | Scatter | Parallel
+    layout: Layout | BarLayout | Scatter | Parallel
     with reading(measured=selectors) as connection:
         runs = select_runs(connection, selectors, every_attempt=kind == "scatter")
         if kind == "bars":
             found = bars(connection, runs, metrics, by=by, scopes=scope)
             layout = lay_out_bars(found)
+        elif kind == "parallel":
+            found = layout = parallel(connection, runs, metrics, scopes=scope)
         elif x is not None:
             found = layout = scatter(connection, runs, metrics, x, scopes=scope)
         else:
@@ -121,8 +126,10 @@ def _check_kind(
     kind: str, suffix: str, by: str, align: str, scope: Sequence[str] | None, metrics: Sequence[str]
 ) -> None:
     if kind not in _KINDS:
-        raise BadRequest(f"--kind is 'lines', 'bars', 'scatter' or 'ledger', not {kind!r}{did_you_mean(kind, _KINDS)}")
-    if kind in ("bars", "scatter") and (suffix == ".html" or align != "time"):
+        raise BadRequest(
+            f"--kind is {', '.join(map(repr, _KINDS[:-1]))} or {_KINDS[-1]!r}, not {kind!r}{did_you_mean(kind, _KINDS)}"
+        )
+    if kind in ("bars", "scatter", "parallel") and (suffix == ".html" or align != "time"):
         raise BadRequest(f"--kind {kind} has no axis of time: --align and .html go with lines")
     if kind == "ledger" and (by != "run" or align != "time" or scope):
         raise BadRequest("a ledger has runs over real time: --by, --align and --scope go with lines and bars")
@@ -133,8 +140,8 @@ def _check_kind(
 def _check_parameters(kind: str, by: str, metrics: Sequence[str], facet: str | None, x: str | None) -> None:
     if (kind == "scatter") != (x is not None):
         raise BadRequest("--kind scatter and --x PARAM go together")
-    if kind == "scatter" and by != "run":
-        raise BadRequest("a scatter has a dot per run: leave out --by")
+    if kind in ("scatter", "parallel") and by != "run":
+        raise BadRequest(f"--kind {kind} draws runs: leave out --by")
     if facet is not None and (kind != "lines" or len(metrics) != 1):
         raise BadRequest("--facet goes with lines and one metric")
 

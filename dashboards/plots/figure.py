@@ -6,9 +6,11 @@ from hypergauge.dashboards.plots.canvas import SUFFIXES, Looks, saved
 from hypergauge.dashboards.plots.curves import draw_curves
 from hypergauge.dashboards.plots.dots import draw_dots
 from hypergauge.dashboards.plots.panels import Layout
+from hypergauge.dashboards.plots.parallel import draw_parallel
 from hypergauge.dashboards.plots.rows import BarLayout
 from hypergauge.dashboards.plots.scatter import draw_scatter
 from hypergauge.dashboards.plots.styles import applied
+from hypergauge.insight.charts.parallel import Parallel
 from hypergauge.insight.charts.scatter import Scatter
 
 __all__ = ["SUFFIXES", "Looks", "draw"]
@@ -16,7 +18,7 @@ __all__ = ["SUFFIXES", "Looks", "draw"]
 _PLAIN = Looks()
 
 
-def draw(content: Layout | BarLayout | Scatter, suffix: str, looks: Looks = _PLAIN) -> bytes:
+def draw(content: Layout | BarLayout | Scatter | Parallel, suffix: str, looks: Looks = _PLAIN) -> bytes:
     """Return a picture as a file of the type `suffix`, one of `SUFFIXES`.
 
     Raises
@@ -29,4 +31,6 @@ def draw(content: Layout | BarLayout | Scatter, suffix: str, looks: Looks = _PLA
             return saved(draw_curves(content, style, looks), suffix)
         if isinstance(content, BarLayout):
             return saved(draw_dots(content, style, looks), suffix)
+        if isinstance(content, Parallel):
+            return saved(draw_parallel(content, style, looks), suffix)
         return saved(draw_scatter(content, style, looks), suffix)

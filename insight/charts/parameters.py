@@ -9,9 +9,11 @@ from collections.abc import Iterable, Sequence
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.sql.runs.selection import RunInfo
 
-__all__ = ["facets", "in_order", "number", "parameter"]
+__all__ = ["facets", "in_order", "logarithmic", "number", "parameter"]
 
 _NUMBER = re.compile(r"(\d+)")
+# An axis of numbers is logarithmic from this ratio of the largest to the smallest on: two decades.
+_DECADES = 100.0
 
 
 def parameter(runs: Sequence[RunInfo], name: str) -> dict[str, str]:
@@ -53,6 +55,11 @@ def number(text: str) -> float | None:
     except ValueError:
         return None
     return found if math.isfinite(found) else None
+
+
+def logarithmic(numbers: Sequence[float]) -> bool:
+    """Return whether an axis of these numbers is logarithmic: all are positive, and they span more than two decades."""
+    return min(numbers) > 0 and max(numbers) > _DECADES * min(numbers)
 
 
 def _rank(text: str) -> tuple[bool, float, list[tuple[bool, str]]]:

@@ -9,15 +9,12 @@ from typing import Any
 
 from hypergauge.core.errors import NoData
 from hypergauge.insight.charts.bars import Bar, bars
-from hypergauge.insight.charts.parameters import in_order, number, parameter
+from hypergauge.insight.charts.parameters import in_order, logarithmic, number, parameter
 from hypergauge.sql.queries.notices import Notice
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["Point", "Scatter", "scatter"]
-
-# An axis of numbers is logarithmic from this ratio of the largest to the smallest on: two decades.
-_DECADES = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +110,11 @@ def scatter(
     texts = in_order(one.text for one in points)
     numbers = [x for text in texts if (x := number(text)) is not None]
     numeric = len(numbers) == len(texts) > 1
-    logarithmic = numeric and numbers[0] > 0 and numbers[-1] > _DECADES * numbers[0]
     without = tuple(dict.fromkeys(run.label for run in counted if run.run_id not in values))
     return Scatter(
-        name, found.metrics, () if numeric else tuple(texts), logarithmic, points, without, found.notices, found.labels
-    )
+        name, found.metrics, () if numeric else tuple(texts), numeric and logarithmic(numbers), points, without,
+        found.notices, found.labels,
+    )  # fmt: skip
 
 
 def _counted(runs: Sequence[RunInfo]) -> list[RunInfo]:

@@ -46,6 +46,7 @@ def test_plots_and_reports_are_written(bench: Command, tmp_path: Path) -> None:
     assert [one["value"] for one in json.loads(output)["bars"]] == [pytest.approx(1 / 6)]
     status, output, _ = bench("plot", "20/1", "-m", "loss", "-o", "s.svg", "--kind", "scatter", "--x", "lr", "--json")
     assert [(one["x"], one["value"]) for one in json.loads(output)["points"]] == [("0.1", pytest.approx(1 / 6))]
+    assert bench("plot", "20/1", "-m", "loss", "-o", "p.svg", "--kind", "parallel")[0] == 1, "one run varies nothing"
     assert bench("plot", "20/1", "-m", "loss", "-o", "f.html", "--facet", "lr")[0] == 0
     assert "lr = 0.1: loss" in (tmp_path / "f.html").read_text()
     status, output, _ = bench("report", "20", "-o", "report.html", "--json")
@@ -67,6 +68,9 @@ def test_plots_and_reports_are_written(bench: Command, tmp_path: Path) -> None:
         ("plot 20 -m loss -o a.svg --align epochs", 2, "(did you mean 'epoch'?)"),
         ("plot 20 -m loss -o a.svg --kind bar", 2, "not 'bar' (did you mean 'bars'?)"),
         ("plot 20 -m loss -o a.html --kind bars", 2, "--align and .html go with lines"),
+        ("plot 20 -m loss -o a.html --kind parallel", 2, "--align and .html go with lines"),
+        ("plot 20 -m loss -o a.svg --kind parallel --by workload", 2, "leave out --by"),
+        ("plot 20 -o a.svg --kind parallel", 2, "--kind parallel needs a metric"),
         ("plot 20 -m loss -o a.svg --kind scatter", 2, "--kind scatter and --x PARAM go together"),
         ("plot 20 -m loss -o a.svg --x lr", 2, "--kind scatter and --x PARAM go together"),
         ("plot 20 -m loss -o a.svg --kind scatter --x lrr", 2, "no parameter 'lrr' (did you mean 'lr'?)"),

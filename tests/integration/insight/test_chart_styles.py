@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from hypergauge.core.errors import BadRequest
+from hypergauge.core.errors import BadRequest, NoData
 from hypergauge.insight.charts.bars import bars
 from hypergauge.insight.charts.chart import Chart, chart
+from hypergauge.insight.charts.parallel import Dimension, parallel
 from hypergauge.insight.charts.parameters import facets, in_order
 from hypergauge.insight.charts.scatter import Scatter, scatter
 from hypergauge.sql.ingest.software import SoftwareMetric, store_software_metrics
@@ -126,3 +127,29 @@ def test_panels_are_in_the_order_of_numbers(world: World, start: float) -> None:
     found = facets(select_runs(world.connection, ["20"]), "lr")
     assert list(dict.fromkeys(found.values())) == ["lr = 2", "lr = 16", "lr = 128", "without lr"]
     assert in_order(["a10", "a2", "b1", "a2"]) == ["a2", "a10", "b1"]
+
+
+def test_runs_are_lines_over_their_varied_parameters_and_results(world: World, start: float) -> None:
+    for position, (rate, model) in enumerate((("0.1", "a10"), ("1e-4", "a2"), ("0.01", "a2")), 1):
+        add(world, start, position, rate, 2.0 * position)
+        world.connection.execute(
+            "update runs set params = params || %s::jsonb where position = %s",
+            (f'{{"model": "{model}", "batch-size": "128"}}', position),
+        )
+    world.connection.execute('update runs set params = params || \'{"warmup": "5"}\' where position = 2')
+    crashed = world.run(start, start + 60, position=4)
+    world.end(crashed, start, start + 1, "failed")
+    world.connection.execute(
+        "update runs set params = (select params from runs where position = 1) where run_id = %s", (crashed,)
+    )
+    found = parallel(world.connection, select_runs(world.connection, ["20"]), ["loss"])
+    assert found.dimensions == (
+        Dimension("lr", (), logarithmic=True), Dimension("model", ("a2", "a10")), Dimension("warmup", ("5",)),
+    )  # fmt: skip
+    assert [(one.label.split()[0], one.params["lr"], one.results.get("loss"), one.ended_early) for one in found.tracks] == [
+        ("20/1/1", "0.1", 2, False), ("20/1/2", "1e-4", 4, False), ("20/1/3", "0.01", 6, False), ("20/1/4", "0.1", None, True),
+    ]  # fmt: skip
+    assert (found.best, found.worst, found.direction) == (0, 2, -1)
+    assert len({one.style for one in found.tracks}) == 4
+    with pytest.raises(NoData):
+        parallel(world.connection, select_runs(world.connection, ["20/1/1"]), ["loss"])

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from hypergauge.insight.charts.bars import Bar, Bars
 from hypergauge.insight.charts.chart import Chart, Series
+from hypergauge.insight.charts.parallel import Dimension, Parallel, Track
+from hypergauge.insight.charts.parameters import in_order, logarithmic, number
 from hypergauge.sql.queries.chart_styles import ChartStyle
 from hypergauge.sql.queries.notices import Notice
 
-__all__ = ["bar", "bars", "chart", "notice", "series", "style"]
+__all__ = ["bar", "bars", "chart", "notice", "parallel", "series", "style", "track"]
 
 
 def notice(text: str) -> Notice:
@@ -60,3 +62,36 @@ def bars(*some: Bar, **fields: Any) -> Bars:
     """Return a chart of these bars."""
     metrics = tuple(dict.fromkeys(one.metric for one in some))
     return Bars(**{"by": "run", "metrics": metrics, "bars": some, "left_out": (), "notices": (), **fields})
+
+
+def parallel(*some: Track, units: Mapping[str, str], **fields: Any) -> Parallel:
+    """Return runs on parallel axes, with their parameters in the order of the first one."""
+    names = dict.fromkeys(name for one in some for name in one.params)
+    made = []
+    for name in names:
+        texts = in_order(one.params[name] for one in some if name in one.params)
+        numbers = [x for text in texts if (x := number(text)) is not None]
+        numeric = len(numbers) == len(texts)
+        made.append(Dimension(name, () if numeric else tuple(texts), numeric and logarithmic(numbers)))
+    return Parallel(
+        **{
+            "dimensions": tuple(made), "metrics": tuple(units), "units": units, "tracks": some, "best": 0, "worst": len(some) - 1,
+            "direction": -1, "left_out": (), "notices": (), **fields,
+        }
+    )  # fmt: skip
+
+
+def track(label: str, params: Mapping[str, str], results: Mapping[str, float], status: str = "finished") -> Track:
+    """Return the line of a run."""
+    ended_early = status not in ("finished", "running")
+    return Track(
+        label,
+        f"{abs(hash(label)):032x}",
+        status,
+        style(label),
+        params,
+        results,
+        ended_early,
+        simulated=False,
+        profiled=False,
+    )
