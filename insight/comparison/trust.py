@@ -81,7 +81,11 @@ def trust(connection: Connection, comparison: Comparison, scope: str | None = No
         (
             *notices(connection, (*left_out, *_how_measured(comparison, labels, found))),
             *notices(connection, (*_incomplete(comparison), *_missing(comparison))),
-            *(one for one in charted if one.code in _OF_CHARTS),
+            *(
+                one
+                for one in charted
+                if one.code in _OF_CHARTS or (one.code == "ended_early" and comparison.by == "workload")
+            ),
             *notices(connection, neighbours.facts(comparison, changes)),
         ),
     )

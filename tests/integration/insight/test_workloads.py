@@ -158,3 +158,14 @@ def totals(world: World) -> list[float | None]:
         "select seconds from workload_results(array(select workload_id from workloads), 'runs per hour')"
     ).fetchall()
     return [seconds for (seconds,) in rows]
+
+
+def test_a_crashed_run_of_a_workload_is_named(world: World, start: float) -> None:
+    run(world, start, 0, 60, 1, ONE)
+    world.end(run(world, start, 0, 20, 2, TWO), start, start + 20, "failed")
+    measure(world, start)
+    entry, found = workload(world)
+    assert (entry.status, entry.values[ENERGY_KEY]) == ("failed", pytest.approx(100 * 60 + 200 * 20))
+    assert [one.runs for one in trust(world.connection, found).notices if one.code == "ended_early"] == [["20/1/2"]]
+    alone = compare(world.connection, ["20"])
+    assert "ended_early" not in {one.code for one in trust(world.connection, alone).notices}, "each has its status"
