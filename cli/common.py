@@ -22,6 +22,7 @@ from hypergauge.sql.server import replica
 from hypergauge.sql.server.database import Connection, Database
 
 if TYPE_CHECKING:
+    from hypergauge.dashboards.terminal.notes import Note
     from hypergauge.insight.comparison.entry import Further
     from hypergauge.sql.queries.notices import Notice
 
@@ -101,7 +102,7 @@ def warn(line: str) -> None:
     Terminal(stderr=True, soft_wrap=True).print(f"[yellow]![/] {escape(line)}")
 
 
-def show_notices(notices: Iterable[Notice]) -> None:
+def show_notices(notices: Iterable[Notice | Note]) -> None:
     """Write notices to standard output, one per line."""
     for one in notices:
         console().print(f"{'[yellow]![/]' if one.severity == 'warning' else '[blue]i[/]'} {escape(one.text)}")

@@ -86,14 +86,15 @@ def _draw(found: Interference, output: Path, style: str, size: tuple[float, floa
 
 def _show(found: Interference, shown: Sequence[Notice]) -> None:
     from hypergauge.dashboards.terminal import sharing
+    from hypergauge.dashboards.terminal.notes import merged
     from hypergauge.insight.sharing import collocation
 
     out = console()
-    for made in sharing.tables_of(found):
+    for made in sharing.tables_of(found, out.width):
         out.print(made)
     for grid in sharing.grids(found):
         if len(grid.cells) > _FEW:
             out.print(sharing.heatmap(grid))
-    show_notices(shown)
+    show_notices(merged(shown))
     nothing = "No advice on what to collocate: there is no set whose configurations all ran alone as well."
     out.print(escape(collocation.advice(found) or nothing))

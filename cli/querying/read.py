@@ -38,7 +38,7 @@ def list_(
         if selector is None:
             experiments = list_experiments(connection, owner)
             as_json([asdict(one) for one in experiments]) if json else console().print(
-                tables.experiments(experiments)
+                tables.experiments(experiments, console().width)
                 if experiments
                 else "There are no experiments yet; `bench demo` makes one."
             )
@@ -46,7 +46,9 @@ def list_(
             runs = select_runs(connection, [selector], every_attempt=every)
             if owner is not None and not (runs := [run for run in runs if run.owner == owner]):
                 raise NoData(f"{owner} has no run in {selector}")
-            as_json([{**asdict(run), "run": run.label} for run in runs]) if json else console().print(tables.runs(runs))
+            as_json([{**asdict(run), "run": run.label} for run in runs]) if json else console().print(
+                tables.runs(runs, console().width)
+            )
 
 
 def metrics(selectors: Selectors = None, json: Json = False) -> None:
@@ -56,4 +58,4 @@ def metrics(selectors: Selectors = None, json: Json = False) -> None:
         found = coverage(connection, ids)
     if not found:
         raise NoData("there are no samples yet")
-    as_json([asdict(one) for one in found]) if json else console().print(tables.coverage(found))
+    as_json([asdict(one) for one in found]) if json else console().print(tables.coverage(found, console().width))

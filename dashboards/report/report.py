@@ -14,11 +14,12 @@ from hypergauge.dashboards.plots.ledger.page import ledger_picture
 from hypergauge.dashboards.plots.page import chart_data, environment
 from hypergauge.dashboards.plots.panels import PROFILED, lay_out
 from hypergauge.dashboards.report import tables as report_tables
-from hypergauge.dashboards.report.notes import chart_notes, notes, shortened
+from hypergauge.dashboards.report.notes import chart_notes, notes
 from hypergauge.dashboards.report.results import results
 from hypergauge.dashboards.shades import SCALE, shade
 from hypergauge.dashboards.terminal import formatting, sharing, tables
 from hypergauge.dashboards.terminal.comparison_sheet import sheet
+from hypergauge.dashboards.terminal.notes import shortened
 from hypergauge.insight.report import Report
 from hypergauge.insight.sharing.collocation import advice
 from hypergauge.sql.queries.report import Device

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hypergauge.core.listing import listed
-from hypergauge.dashboards.report.notes import merged
 from hypergauge.dashboards.terminal.formatting import SIMULATED, value_text
+from hypergauge.dashboards.terminal.notes import merged
 from hypergauge.insight.comparison.columns import ENERGY_KEY
 from hypergauge.insight.comparison.entry import Entry
 from hypergauge.insight.comparison.software import better, relevance

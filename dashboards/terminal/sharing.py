@@ -9,7 +9,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from hypergauge.dashboards.shades import INK, shade
+from hypergauge.dashboards.terminal.fitting import Field, fitted
 from hypergauge.dashboards.terminal.formatting import SIMULATED, duration, value_text
+from hypergauge.dashboards.terminal.notes import shortened
 from hypergauge.dashboards.terminal.tables import table
 from hypergauge.insight.sharing.interference import Against, Interference, Member, Set
 from hypergauge.insight.sharing.ratio import CONFIDENCE, Ratio
@@ -19,6 +21,9 @@ __all__ = ["Cell", "Grid", "Sheet", "grids", "heatmap", "notes", "outcomes", "sl
 _PROFILED = " ◆"
 _TOGETHER, _DILUTED = "†", "‡"
 _INTERVAL = f"{CONFIDENCE:.0%} interval"
+# Columns that a narrow terminal leaves out, the least important with the highest rank, and those that wrap.
+_RANKS = {"sharing": 3, "workload": 4, ">repetitions": 2, ">throughput": 5, f">{_INTERVAL}": 1, ">on its instance": 6}
+_WRAPS = ("configuration", "beside", "set", "workload", ">throughput", ">repetitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,7 @@ def slowdowns(found: Interference) -> Sheet:
             alone = f" + {len(slow.alone.runs)} alone" if slow else ""
             line = [
                 Cell(member.name + _marks([member])),
-                Cell(one.beside(member)),
+                Cell(shortened(one.beside(member))),
                 Cell(one.sharing),
                 Cell(f"{one.repetitions}{alone}"),
                 Cell(duration(slow.alone_seconds) if slow else "never"),
@@ -100,7 +105,7 @@ def outcomes(found: Interference) -> Sheet:
                ">throughput", ">energy of GPUs")  # fmt: skip
     lines = [
         tuple(map(Cell, (
-            one.name + _marks(one.members), one.sharing, ", ".join(one.workloads), duration(one.makespan.together), duration(one.makespan.one_by_one),
+            shortened(one.name) + _marks(one.members), one.sharing, ", ".join(one.workloads), duration(one.makespan.together), duration(one.makespan.one_by_one),
             f"{one.makespan.ratio.value - 1:+.0%}", _change(one.makespan.ratio), _throughput(one), _energy(one.energy),
         )))
         for one in found.sets if one.makespan is not None
@@ -121,14 +126,11 @@ def notes(found: Interference) -> Iterator[str]:
         yield f"{_PROFILED.strip()} profiled; compared with profiled runs alone"
 
 
-def tables_of(found: Interference) -> Iterator[Table]:
+def tables_of(found: Interference, width: int | None = None) -> Iterator[Table]:
     """Yield the terminal's tables of slowdowns and, if there are any, of outcomes."""
-    first = _table(slowdowns(found))
-    if marks := list(notes(found)):
-        first.caption, first.caption_justify = "\n".join(marks), "left"
-    yield first
+    yield _table(slowdowns(found), width, list(notes(found)))
     if (second := outcomes(found)).lines:
-        yield _table(second)
+        yield _table(second, width)
 
 
 def heatmap(grid: Grid) -> Table:
@@ -150,11 +152,12 @@ def _sheet(title: str, columns: Sequence[str], lines: Sequence[tuple[Cell, ...]]
     return Sheet(title, tuple(columns[at] for at in kept), tuple(tuple(line[at] for at in kept) for line in lines))
 
 
-def _table(sheet: Sheet) -> Table:
-    made = table(*sheet.columns, title=sheet.title)
-    for line in sheet.lines:
-        made.add_row(*map(_colored, line))
-    return made
+def _table(sheet: Sheet, width: int | None, notes: Sequence[str] = ()) -> Table:
+    fields = [
+        Field(column, [_colored(line[at]) for line in sheet.lines], _RANKS.get(column), column in _WRAPS)
+        for at, column in enumerate(sheet.columns)
+    ]
+    return fitted(fields, width, title=sheet.title, notes=notes)
 
 
 def _colored(cell: Cell) -> str:

@@ -9,6 +9,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from hypergauge.dashboards.terminal.fitting import Field, fitted
 from hypergauge.dashboards.terminal.formatting import SIMULATED, SIMULATED_NOTE, duration
 from hypergauge.sql.queries.summaries import Coverage
 from hypergauge.sql.runs.highlights import Highlight
@@ -25,7 +26,10 @@ def table(*columns: str, title: str | None = None) -> Table:
     for position, column in enumerate(columns):
         # On a narrow terminal the first column, the subject of the line, shrinks last.
         justify: Literal["left", "right"] = "right" if column.startswith(">") else "left"
-        made.add_column(column.removeprefix(">"), justify=justify, no_wrap=position == 0 or column == "status")
+        whole = position == 0 or column == "status"
+        # A cell that wraps loses nothing, one that does not shows where it was cut.
+        overflow: Literal["ellipsis", "fold"] = "ellipsis" if whole else "fold"
+        made.add_column(column.removeprefix(">"), justify=justify, no_wrap=whole, overflow=overflow)
     return made
 
 
@@ -35,43 +39,49 @@ def status(word: str) -> str:
     return f"[{color}]{word}[/]" if color else word
 
 
-def experiments(found: Iterable[ExperimentInfo]) -> Table:
+def experiments(found: Sequence[ExperimentInfo], width: int | None = None) -> Table:
     """Return the table of experiments with the numbers of their runs by status."""
-    made = table(">experiment", "name", ">workloads", ">runs", ">finished", ">failed", ">running", "file")
-    for one in found:
-        counts = (one.workloads, one.runs, one.finished, one.failed, one.running)
-        made.add_row(str(one.experiment_id), escape(one.name), *map(str, counts), escape(one.source))
-    return made
+    return fitted(
+        [
+            Field(">experiment", [str(one.experiment_id) for one in found]),
+            Field("name", [escape(one.name) for one in found], wraps=True),
+            Field(">workloads", [str(one.workloads) for one in found], 2),
+            Field(">runs", [str(one.runs) for one in found]),
+            Field(">finished", [str(one.finished) for one in found]),
+            Field(">failed", [str(one.failed) for one in found]),
+            Field(">running", [str(one.running) for one in found], 1),
+            Field("file", [escape(one.source) for one in found], 3, wraps=True),
+        ],
+        width,
+    )
 
 
-def runs(found: Sequence[RunInfo]) -> Table:
+def runs(found: Sequence[RunInfo], width: int | None = None) -> Table:
     """Return the table of runs with status and duration; with owners if there are several."""
     several = len({run.owner for run in found}) > 1
-    noted = any(run.note for run in found)
-    made = table(
-        "run",
-        "id",
-        "name",
-        *["owner"] * several,
-        "status",
-        ">duration",
-        "started",
-        "params",
-        "reason",
-        *["note"] * noted,
-    )
-    for run in found:
-        label = run.full_label + (SIMULATED if run.simulated else "")
-        started = run.started_at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if run.started_at else ""
-        params = " ".join(f"{key}={value}" for key, value in run.params.items())
-        made.add_row(
-            label, run.run_id[:8], escape(run.name), *[escape(run.owner)] * several, status(run.status),
-            duration(run.duration), started, escape(params), escape(run.reason or ""),
-            *[escape((run.note or "").partition("\n")[0])] * noted,
-        )  # fmt: skip
-    if any(run.simulated for run in found):
-        made.caption, made.caption_justify = SIMULATED_NOTE, "left"
-    return made
+
+    def started(run: RunInfo) -> str:
+        return run.started_at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if run.started_at else ""
+
+    return fitted(
+        [
+            Field("run", [run.full_label + SIMULATED * run.simulated for run in found]),
+            Field("id", [run.run_id[:8] for run in found], 4),
+            Field("name", [escape(run.name) for run in found], wraps=True),
+            *[Field("owner", [escape(run.owner) for run in found], 2)] * several,
+            Field("status", [status(run.status) for run in found]),
+            Field(">duration", [duration(run.duration) for run in found]),
+            Field("started", [started(run) for run in found], 3),
+            Field(
+                "params", [escape(" ".join(f"{key}={value}" for key, value in run.params.items())) for run in found], 1,
+                wraps=True,
+            ),
+            Field("reason", [escape(run.reason or "") for run in found], 0, wraps=True),
+            Field("note", [escape((run.note or "").partition("\n")[0]) for run in found], 1, wraps=True),
+        ],
+        width,
+        notes=[SIMULATED_NOTE] * any(run.simulated for run in found),
+    )  # fmt: skip
 
 
 def highlights(run: RunInfo, found: Sequence[Highlight]) -> Table:
@@ -95,11 +105,16 @@ def highlight_lines(run: RunInfo, found: Iterable[Highlight]) -> Iterable[tuple[
         )
 
 
-def coverage(found: Iterable[Coverage]) -> Table:
+def coverage(found: Sequence[Coverage], width: int | None = None) -> Table:
     """Return the table of measured quantities."""
-    made = table("quantity", "unit", "scope", ">series", "from", "meaning")
-    for one in found:
-        made.add_row(
-            escape(one.quantity), escape(one.unit), one.scopes, str(one.series), escape(one.metrics), escape(one.help)
-        )
-    return made
+    return fitted(
+        [
+            Field("quantity", [escape(one.quantity) for one in found]),
+            Field("unit", [escape(one.unit) for one in found]),
+            Field("scope", [one.scopes for one in found], wraps=True),
+            Field(">series", [str(one.series) for one in found], 2),
+            Field("from", [escape(one.metrics) for one in found], 1, wraps=True),
+            Field("meaning", [escape(one.help) for one in found], 0, wraps=True),
+        ],
+        width,
+    )

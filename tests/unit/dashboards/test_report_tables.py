@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hypergauge.dashboards.report.notes import chart_notes, merged, shortened
+from hypergauge.dashboards.report.notes import chart_notes
 from hypergauge.dashboards.report.tables import Column, Value, table
+from hypergauge.dashboards.terminal.notes import merged, shortened
 from hypergauge.sql.queries.notices import Notice
 from tests.support.data.pictures import chart, notice, series
 

@@ -6,7 +6,9 @@ import io
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
+from hypergauge.dashboards.terminal.fitting import Field, fitted
 from hypergauge.dashboards.terminal.formatting import duration, value_text
 from hypergauge.dashboards.terminal.tables import coverage
 from hypergauge.sql.queries.summaries import Coverage
@@ -43,3 +45,39 @@ def test_what_people_wrote_is_no_markup() -> None:
     console = Console(file=io.StringIO(), width=200)
     console.print(coverage([found]))
     assert "[/red]" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def printed(made: Table, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(made)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
+
+
+FIELDS = (
+    Field("run", ["20/1/1", "20/1/2"]),
+    Field("id", ["e18ea1f5", "045ea04b"], 2),
+    Field(">time on the GPU", ["9:00", "12:30"]),
+    Field("empty", ["", ""], 1),
+    Field("reason", ["", "[bold]the kernel ended it: out of memory[/]"], 0, wraps=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "hidden"), [(80, ()), (60, ()), (49, ("id",)), (44, ("id",)), (30, ("reason", "id")), (10, ("reason", "id"))]
+)  # fmt: skip
+def test_a_narrow_table_wraps_texts_and_names_what_it_hides(width: int, hidden: tuple[str, ...]) -> None:
+    made = fitted(FIELDS, width, further="more")
+    lines = printed(made, width)
+    assert "…" not in "".join(lines)
+    assert "empty" not in "".join(lines)
+    assert made.caption == (f"Hidden: {', '.join(hidden)}. more" if hidden else None)
+    shown = [one.header for one in made.columns]
+    assert shown == [name for name in ("run", "id", "time on the GPU", "reason") if name not in hidden]
+    if width >= 30:
+        words = " ".join("".join(lines).replace(made.caption or "", "").split())
+        assert all(word in words for word in ("20/1/1", "9:00", "12:30"))
+        assert ("memory" in words) == ("reason" not in hidden)
+
+
+def test_a_table_that_fits_has_its_natural_width() -> None:
+    assert {len(line) for line in printed(fitted(FIELDS), 200)} == {len(printed(fitted(FIELDS, 200), 200)[1])}
