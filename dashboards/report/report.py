@@ -14,7 +14,7 @@ from hypergauge.dashboards.plots.ledger.page import ledger_picture
 from hypergauge.dashboards.plots.page import chart_data, environment
 from hypergauge.dashboards.plots.panels import PROFILED, lay_out
 from hypergauge.dashboards.report import tables as report_tables
-from hypergauge.dashboards.report.notes import chart_notes, notes
+from hypergauge.dashboards.report.notes import chart_notes, ledger_notes, notes
 from hypergauge.dashboards.report.results import results
 from hypergauge.dashboards.shades import SCALE, shade
 from hypergauge.dashboards.terminal import formatting, sharing, tables
@@ -71,7 +71,7 @@ def render(found: Report, manifests: Manifests, title: str, now: datetime) -> st
     """
     layouts = [
         (chart, replace(lay_out(chart), notes=tuple(texts)))
-        for chart, texts in zip(found.charts, chart_notes(found.charts), strict=True)
+        for chart, texts in zip(found.charts, chart_notes(found.charts, ledger_notes(found)), strict=True)
     ]
     labels = {run.run_id: _label(run) for run in found.runs}
     titles = {run.run_id: _label(run, run.name) for run in found.runs}

@@ -28,6 +28,7 @@ def test_a_notice_stands_below_one_chart() -> None:
     assert chart_notes([chart(one, notices=(first, first)), chart(one, notices=(first, second))]) == [
         ["of both"], ["of the second"],
     ]  # fmt: skip
+    assert chart_notes([chart(one, notices=(first, second))], ["of both"]) == [["of the second"]]
 
 
 @pytest.mark.parametrize(
