@@ -165,7 +165,8 @@ def test_a_crashed_run_of_a_workload_is_named(world: World, start: float) -> Non
     world.end(run(world, start, 0, 20, 2, TWO), start, start + 20, "failed")
     measure(world, start)
     entry, found = workload(world)
-    assert (entry.status, entry.values[ENERGY_KEY]) == ("failed", pytest.approx(100 * 60 + 200 * 20))
+    assert entry.status == "failed"
+    assert entry.values[ENERGY_KEY] == pytest.approx(100 * 60 + 200 * 20)
     assert [one.runs for one in trust(world.connection, found).notices if one.code == "ended_early"] == [["20/1/2"]]
     alone = compare(world.connection, ["20"])
     assert "ended_early" not in {one.code for one in trust(world.connection, alone).notices}, "each has its status"
