@@ -18,7 +18,7 @@ from hypergauge.core.listing import listed
 __all__ = ["Field", "fitted"]
 
 # Width of a text that wraps, at least; and characters between two columns and beside all.
-_NARROW, _BETWEEN, _BESIDE = 20, 3, 2
+_NARROW, _BETWEEN, _BESIDE = 18, 3, 2
 _MOST_NAMED = 8
 
 

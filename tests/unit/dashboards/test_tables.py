@@ -63,7 +63,7 @@ FIELDS = (
 
 
 @pytest.mark.parametrize(
-    ("width", "hidden"), [(80, ()), (60, ()), (49, ("id",)), (44, ("id",)), (30, ("reason", "id")), (10, ("reason", "id"))]
+    ("width", "hidden"), [(80, ()), (60, ()), (47, ("id",)), (44, ("id",)), (30, ("reason", "id")), (10, ("reason", "id"))]
 )  # fmt: skip
 def test_a_narrow_table_wraps_texts_and_names_what_it_hides(width: int, hidden: tuple[str, ...]) -> None:
     made = fitted(FIELDS, width, further="more")
