@@ -211,3 +211,18 @@ def test_phases_lie_on_the_axis_that_begins_with_the_run(world: World) -> None:
     for align, place in (("time", 25), ("phase", 20), ("step", 7), ("phase:train", 20)):
         assert rows(world, "select x from software_chart(%s, '{loss}', %s)", runs, align) == [place]
     assert rows(world, "select x from software_chart(%s, '{loss}', 'phase:nowhere')", runs) == []
+
+
+def test_of_too_many_curves_the_first_by_number_are_drawn(world: World) -> None:
+    runs = [world.run(START, START + 60, position=position) for position in (10, 2, 1)]
+    times = [START + n for n in range(1, 60)]
+    for number, run in enumerate(runs):
+        store_software_metrics(world.connection, run, [SoftwareMetric("loss", 1, START + 1, float(number))])
+        world.write(world.gauge("bench_process_resident_memory_bytes", times, [1.0] * 59, {"run_id": run}))
+    first = {"20/1/1", "20/1/2"}
+    logged = rows(world, "select run from software_chart(%s, '{loss}', p_max_runs => 2)", runs)
+    assert set(logged) == first
+    world.refresh()
+    chart = "select distinct run from run_chart(%s, '{memory_used}', null, null, 1000, true, 2)"
+    assert set(rows(world, chart, runs)) == first
+    assert set(rows(world, "select run from chart_lines(%s, '{memory_used}', 2) where drawn", runs)) == first

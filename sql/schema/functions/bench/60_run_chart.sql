@@ -114,6 +114,7 @@ begin
 
     with requested as materialized (
         select r.run_id, run_label(w, r) as label, r.name,
+               row_number() over (order by w.experiment_id, w.workload, r.position, r.attempt, r.run_id) as nth,
                case when chart_statement.by_workload then array[w.experiment_id, w.workload] end as workload,
                case when chart_statement.by_workload then workload_label(workload_id) end as workload_label,
                case when chart_statement.by_workload and not chart_statement.aligned
@@ -126,7 +127,7 @@ begin
         select a.*, s.quantity, s.scope, s.device, s.target_id, s.series_id, s.scale, s.combine, s.once, s.runset_ids,
                s.started_at, s.ended_at,
                concat_ws(' ', label, nullif(name, ''), case when chart_statement.per_device then device end) as series,
-               dense_rank() over (order by label, quantity, run_id, scope,
+               dense_rank() over (order by a.nth, quantity, scope,
                                   case when chart_statement.per_device then device end) as line,
                dense_rank() over (order by workload, quantity, case when chart_statement.scopes is not null then scope end)
                    as workload_line,

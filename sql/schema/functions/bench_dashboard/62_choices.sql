@@ -183,7 +183,8 @@ language sql stable as $$
         select r.run_id, run_label(w, r) as run,
                case when p_align = 'time' then 0
                     when p_align <> 'step' then extract(epoch from axis_origin(r.run_id, p_align) - r.started_at) end as zero
-        from runs r join workloads w using (workload_id) where r.run_id = any(p_runs) order by run limit p_max_runs
+        from runs r join workloads w using (workload_id) where r.run_id = any(p_runs)
+        order by w.experiment_id, w.workload, r.position, r.attempt limit p_max_runs
     ), statistics as (
         select run_id, o.run, s.key, case when p_align = 'step' then s.step else s.elapsed - o.zero end::float8 as x, s.value
         from origins o join software_metrics s using (run_id)

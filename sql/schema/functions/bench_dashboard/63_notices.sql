@@ -9,21 +9,22 @@ returns table (run_id text, run text, quantity text, scope text, metrics text[],
 language sql stable as $$
     with requested as materialized (
         select r.run_id, run_label(w, r) as run, r.ended_at is not null as ended,
-               extract(epoch from r.ended_at - r.started_at)::float8 as lasted
+               extract(epoch from r.ended_at - r.started_at)::float8 as lasted,
+               row_number() over (order by w.experiment_id, w.workload, r.position, r.attempt, r.run_id) as nth
         from runs r join workloads w using (workload_id) where r.run_id = any(p_runs) and r.started_at is not null
     ), measured as materialized (
         -- Ended runs only: for a running run, each call would read all samples.
         select run_id, quantity, scope, n, seconds, coalesce(seen, seconds) as seen
         from run_summary_of(array(select run_id from requested where ended), p_quantities) where metric is null and device is null
     ), chosen as (
-        select a.run_id, a.run, a.ended, a.lasted, s.quantity, s.scope, array_agg(distinct s.metric) as metrics
+        select a.run_id, a.run, a.ended, a.lasted, a.nth, s.quantity, s.scope, array_agg(distinct s.metric) as metrics
         from requested a join run_sources(array(select run_id from requested), p_quantities) s using (run_id)
         where s.counts and case when p_scopes is null then s.narrowest else s.scope = any(p_scopes) end
-        group by a.run_id, a.run, a.ended, a.lasted, s.quantity, s.scope
+        group by a.run_id, a.run, a.ended, a.lasted, a.nth, s.quantity, s.scope
     )
     select c.run_id, c.run, c.quantity, c.scope, c.metrics, x.seen / nullif(c.lasted, 0), x.seen / nullif(x.n, 0),
            c.ended and coalesce(x.seconds, 0) = 0,
-           p_max_series is null or dense_rank() over (partition by c.quantity order by c.run, c.run_id) <= p_max_series
+           p_max_series is null or dense_rank() over (partition by c.quantity order by c.nth) <= p_max_series
     from chosen c left join measured x using (run_id, quantity, scope)
 $$;
 
