@@ -19,6 +19,7 @@ _RUNS = f"(select ledger_runs({_SPAN}, {texts('host')}, {texts('experiment')})):
 _LANES = f"(select array(select one::integer from unnest({texts('lane')}) one where one <> ''))"
 _EMPTY = "No run used a GPU in this time range."
 _GRAY = "#9aa0a6"
+_RUN = "/d/bench-run?var-run="
 
 
 def board() -> Json:
@@ -54,7 +55,7 @@ def board() -> Json:
             ),
             choice(
                 "lane",
-                "GPU or instance",
+                "GPU",
                 f"""
                 select place_id::text as __value, concat_ws(' ', host, lane) as __text
                 from ledger_lanes({texts("host")})
@@ -70,6 +71,7 @@ def board() -> Json:
                 from ledger_blocks({_RUNS}) where early order by 1
                 """,
                 color="red",
+                hidden=True,
             ),
             annotation(
                 "Rules",
@@ -91,7 +93,7 @@ def board() -> Json:
                 enabled=False,
             ),
         ],
-        links=[board_link("Hosts and GPUs", "bench-fleet", keep_time=True)],
+        links=[board_link("GPUs", "bench-fleet", keep_time=True)],
         start="now-6h",
     )
 
@@ -99,11 +101,15 @@ def board() -> Json:
 def _sentence() -> Json:
     return panels.stat(
         "In this time range",
-        f"select ledger_sentence as sentence from ledger_sentence({_RUNS}, {_SPAN})",
+        f"""
+            select concat_ws(' ', sharing_sentence({_RUNS}), ledger_sentence) as sentence
+            from ledger_sentence({_RUNS}, {_SPAN})
+        """,
         text=True,
-        options={"textMode": "value", "colorMode": "none", "justifyMode": "auto", "text": {"valueSize": 24}},
+        options={"textMode": "value", "colorMode": "none", "justifyMode": "auto", "text": {"valueSize": 16}},
         defaults={"noValue": _EMPTY},
-        description="From the first start to the last end in the time range. What sharing cost: `bench plot --kind ledger`.",
+        description="What sharing saved and cost, against the same runs alone in their experiments, and how busy the GPUs were "
+        "from the first start to the last end in the time range. Parts of runs and intervals: `bench interference`.",
         width=24,
         height=3,
     )
@@ -116,7 +122,7 @@ def _lanes() -> Json:
         line="lane",
         state="run_id",
         text="title",
-        links=[link("Open the run", "/d/bench-run?var-run=${__value.raw}&${__url_time_range}")],
+        links=[link("Open the run", f"{_RUN}${{__value.raw}}&${{__url_time_range}}")],
         empty=_EMPTY,
         description="A line more for each run at the same time. ✗ marks runs that failed, were stopped or timed out.",
         width=24,
@@ -130,8 +136,10 @@ def _parts(title: str, measure: str, *, unit: str) -> Json:
         [
             query(
                 f"""
-                select time, color, stroke, title, value
-                from ledger_chart({_RUNS}, '{measure}', {parts.RANGE}, {_LANES}) order by time
+                select time, c.color, coalesce(run_id, '') as run_id, c.stroke, c.title, value
+                from ledger_chart({_RUNS}, '{measure}', {parts.RANGE}, {_LANES}) c
+                left join titled_runs({_RUNS}) t on t.title = replace(c.title, ' (even part)', '')
+                order by time
                 """,
                 series=True,
             )
@@ -146,7 +154,14 @@ def _parts(title: str, measure: str, *, unit: str) -> Json:
             **({"axisSoftMax": 1} if measure == "sm" else {}),
             "stacking": {"mode": "normal", "group": "A"},
         },
-        overrides=[for_regexp('/title="idle"/', color=color(_GRAY)), *by_label()],
+        overrides=[
+            for_regexp(
+                '/run_id="[^"]/',
+                links=[link("Open the run", f"{_RUN}${{__field.labels.run_id}}&${{__url_time_range}}")],
+            ),
+            for_regexp('/title="idle"/', color=color(_GRAY)),
+            *by_label(),
+        ],
         description="An even part is that of the whole GPU's value, since nothing measured the run itself.",
         empty=_EMPTY,
         points=360,

@@ -13,6 +13,7 @@ from hypergauge.core.errors import NoData
 from hypergauge.insight.ledger.ledger import ledger
 from hypergauge.insight.ledger.model import Block, Ledger
 from hypergauge.insight.ledger.stack import stacked
+from hypergauge.insight.sharing.collocation import interference
 from hypergauge.sql.ingest import samples
 from hypergauge.sql.ingest.software import SpanRecord, store_spans
 from hypergauge.sql.runs.selection import select_runs
@@ -194,3 +195,47 @@ def test_simulated_and_real_lanes_are_counted_apart(world: World, start: float) 
     ]
     rows = query(world, "select simulated, runs, lanes from ledger_use(%s, to_timestamp(%s), now())", ids, start)
     assert rows == [(False, 1, 1), (True, 1, 1)]
+
+
+def test_what_sharing_saved_is_that_of_the_interference(world: World, start: float) -> None:
+    alone = [
+        world.run(start, start + 100, gpu=GPU, name="a", command="a.py"),
+        world.run(start + 100, start + 180, workload=2, gpu=GPU, name="b", command="b.py"),
+    ]
+    beside = [
+        world.run(start + 200, start + 310, workload=3, gpu=GPU, name="a", command="a.py"),
+        world.run(start + 200, start + 288, workload=3, position=2, gpu=GPU, name="b", command="b.py"),
+    ]
+    statement = "select names, together, mean, slower, missing from sharing_sets(%s)"
+    assert asked(world, statement, alone) == []
+    assert asked(world, statement, beside) == [(["a", "b"], [110], 180, ["a 10%", "b 10%"], None)]
+    [one] = [one for one in interference(world.connection, ["20"]).sets if one.makespan is not None]
+    assert one.makespan is not None
+    assert (one.makespan.together, one.makespan.one_by_one) == (110, 180)
+    [(told,)] = asked(world, "select sharing_sentence(%s)", beside)
+    assert {"39%", "10%,"} <= set(told.split())
+    assert asked(world, "select sharing_sentence(%s)", alone) == [(None,)]
+
+
+def test_a_set_without_runs_alone_names_them(world: World, start: float) -> None:
+    beside = [
+        world.run(start, start + 60, gpu=GPU, name="a", command="a.py"),
+        world.run(start, start + 60, position=2, gpu=GPU, name="b", command="b.py"),
+    ]
+    world.run(start + 100, start + 160, workload=2, gpu=GPU, name="a", command="a.py")
+    assert asked(world, "select mean, missing from sharing_sets(%s)", beside) == [(None, ["b"])]
+    [(told,)] = asked(world, "select sharing_sentence(%s)", beside)
+    assert "b never ran alone" in told
+
+
+@pytest.mark.parametrize("how", ["running", "crowded"])
+def test_a_set_that_does_not_count_has_no_cost(world: World, start: float, how: str) -> None:
+    world.run(start, start + 60, workload=2, gpu=GPU, name="a", command="a.py")
+    beside = [
+        world.run(start + 100, None if how == "running" else start + 160, gpu=GPU, name="a", command="a.py"),
+        world.run(start + 100, start + 160, position=2, gpu=GPU, name="a", command="a.py"),
+    ]
+    if how == "crowded":
+        world.run(start + 120, start + 140, workload=3, gpu=GPU, name="a", command="a.py")
+    assert asked(world, "select * from sharing_sets(%s)", beside) == []
+    assert asked(world, "select sharing_sentence(%s) is not null", beside) == [(True,)]
