@@ -14,6 +14,7 @@ __all__ = [
     "align",
     "baseline",
     "baseline_run",
+    "drawn",
     "experiment",
     "fit",
     "metric",
@@ -126,10 +127,17 @@ def run(name: str = "run", label: str = "Run", *, several: bool = True) -> Json:
 
 
 def metric(
-    start: Sequence[str] = (), *, name: str = "metric", label: str = "Metric", runs: str = RUNS, several: bool = True
+    start: Sequence[str] = (),
+    *,
+    name: str = "metric",
+    label: str = "Metric",
+    runs: str = RUNS,
+    several: bool = True,
+    labelled: bool = True,
 ) -> Json:
     """Return the choice of quantities of the chosen runs; initially those of `start` that exist."""
-    return choice(name, label, f"select quantity from run_quantities({runs})", start=start, several=several)
+    statement = f"select quantity from run_quantities({runs})"
+    return choice(name, label, statement, start=start, several=several, labelled=labelled)
 
 
 def software(start: Sequence[str] = ()) -> Json:
@@ -137,13 +145,27 @@ def software(start: Sequence[str] = ()) -> Json:
     return choice("software", "Logged", f"select key from result_keys({RUNS})", start=start)
 
 
+def drawn(most: int, runs: str = RUNS, *, name: str = "drawn") -> Json:
+    """Return the hidden variable that ends the titles of charts with at most `most` curves: empty for fewer runs."""
+    return choice(
+        name,
+        "",
+        f"""
+        select format(' · at most {most} of %s runs', count(*)) from runs
+        where run_id = any({runs}) and started_at is not null having count(*) > {most}
+        """,
+        several=False,
+        hide=True,
+    ) | {"skipUrlSync": True}
+
+
 def align() -> Json:
     """Return the choice of where the common time axis starts; see `ALIGN`."""
     return custom(
         "align",
-        "Aligned at",
+        "Align",
         {"time": "run start", "phase": "training start"},
-        description="Training is the phase with most steps. Runs without phases are left out.",
+        description="Where 00:00 is. Training is the phase with most steps. Runs without phases are left out.",
     )
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from hypergauge.dashboards.grafana import parts
 from hypergauge.dashboards.grafana.model import panels
-from hypergauge.dashboards.grafana.model.fields import for_name, for_names, hidden, thresholds
+from hypergauge.dashboards.grafana.model.fields import for_name, hidden, thresholds
 from hypergauge.dashboards.grafana.queries import Json, literals, query
 from hypergauge.dashboards.palette import COLORS
 
-__all__ = ["CHANGE", "FAILED", "change", "colored", "colored_by", "run_results", "verdict"]
+__all__ = ["CHANGE", "FAILED", "SWATCH", "change", "colored", "colored_by", "run_results", "swatch", "verdict"]
 
 # Options of a column of changes as text: blue is better and orange worse, which color-blind users can distinguish; gray may be noise.
 _MORE_IS_WORSE = {"-.*": "blue", r"\+.*": "orange", "≈.*": "#8e8e8e"}
@@ -34,7 +34,7 @@ def change(name: str, *, more_is_better: bool | None = False, **more: Any) -> Js
         mappings=_shades(shades),
         custom__cellOptions={"type": "color-text"},
         custom__align="right",
-        custom__minWidth=85,
+        custom__minWidth=80,
         custom__wrapText=True,
         thresholds=thresholds((None, "text")),
         **more,
@@ -43,28 +43,40 @@ def change(name: str, *, more_is_better: bool | None = False, **more: Any) -> Js
 
 FAILED = for_name(
     "Failed",
-    custom__width=65,
+    custom__width=60,
     custom__cellOptions={"type": "color-text"},
     thresholds=thresholds((None, "text"), (1, "red")),
 )
 
 
+# Column of titles that shows their colors alone: some are too light or too dark for letters. No column is narrower than 50.
+SWATCH = "•"
+
+
 def colored_by(rows: str, ref: str = "C") -> Json:
-    """Return the query of colors of names, for `colored`, from a relation with ``title`` and ``color``."""
-    return query(f"select title as value, ({literals(COLORS)})[color::integer + 1] as color from {rows}", ref=ref)
+    """Return the query of colors of titles, for `colored`, from a relation with ``title`` and ``color``."""
+    return query(
+        f"select title as value, ' ' as text, ({literals(COLORS)})[color::integer + 1] as color from {rows}", ref=ref
+    )
 
 
-def colored(column: str, ref: str = "C") -> Json:
-    """Return the transformation that gives the names in a column their colors on the charts."""
+def swatch() -> Json:
+    """Return the options of the column `SWATCH`, which `colored` fills."""
+    return for_name(SWATCH, custom__width=50, custom__cellOptions={"type": "color-background", "mode": "basic"})
+
+
+def colored(ref: str = "C") -> Json:
+    """Return the transformation that fills the column `SWATCH` with the colors on the charts."""
     return {
         "id": "configFromData",
         "options": {
             "configRefId": ref,
             "mappings": [
                 {"fieldName": "value", "handlerKey": "mappings.value"},
+                {"fieldName": "text", "handlerKey": "mappings.text"},
                 {"fieldName": "color", "handlerKey": "mappings.color"},
             ],
-            "applyTo": {"id": "byName", "options": column},
+            "applyTo": {"id": "byName", "options": SWATCH},
         },
     }
 
@@ -141,10 +153,11 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
         [
             query(
                 f"""
-                select f.title as "Run", f.status as "Status", n, f.seconds as "Duration", seconds_change as "Δ time",
-                       energy as "GPU energy", energy_change as "Δ energy", last as "Last value", last_change as "Δ last",
-                       sm_active as "SM active", case when f.shared then 'shared' else 'exclusive' end as "GPU use",
-                       cpu as "CPU", utilization as "GPU utilization", energy_of as "Energy", run_id,
+                select f.title as "{SWATCH}", f.title as "Run", f.status as "Status", f.seconds as "Duration", seconds_change as "Δ time",
+                       energy / 1000 as "GPU kJ", energy_change as "Δ energy", last as "Last value", last_change as "Δ last",
+                       case when f.shared then 'shared' else 'exclusive' end as "GPU use",
+                       n, 100 * sm_active as "SM %", energy_of as "Energy", cpu as "CPU cores",
+                       100 * utilization as "GPU util. %", run_id,
                        floor(extract(epoch from f.started_at) * 1000)::bigint as from_ms,
                        ceil(extract(epoch from coalesce(f.ended_at, now())) * 1000)::bigint as to_ms
                 from run_results({runs}, {baseline}, {key}) f order by nth
@@ -152,27 +165,30 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
             ),
             colored_by(f"run_titles({runs})"),
         ],
-        transformations=[colored("Run")],
+        transformations=[colored()],
         overrides=[
             parts.NO_PLACEHOLDER,
             for_name(
                 "Run",
                 links=[parts.run_link("Open the run")],
-                custom__width=190,
-                custom__cellOptions={"type": "color-text"},
+                custom__width=150,
             ),
-            for_name("Status", mappings=parts.STATUS, custom__cellOptions={"type": "color-text"}, custom__width=80),
-            for_name("n", custom__width=35, description="Finished attempts in the means."),
+            swatch(),
+            for_name("Status", mappings=parts.STATUS, custom__cellOptions={"type": "color-text"}, custom__width=75),
+            for_name("n", custom__width=50, description="Finished attempts in the means."),
             for_name("Duration", unit="dthms", custom__width=85),
             change("Δ time", description=CHANGE),
-            for_name("GPU energy", unit="joule", custom__width=100),
+            for_name("GPU kJ", custom__width=75),
             change("Δ energy", description=CHANGE),
-            for_name("Last value", displayName=name, custom__width=110),
+            for_name("Last value", displayName=name, custom__width=80),
             change("Δ last", more_is_better=None, description=CHANGE),
-            *for_names("SM active", "GPU utilization", unit="percentunit", decimals=0, custom__width=90),
-            for_name("GPU use", custom__width=85),
-            for_name("CPU", unit="suffix: cores", decimals=2, custom__width=100),
-            for_name("Energy", custom__width=95),
+            for_name("GPU use", custom__width=80),
+            for_name("SM %", decimals=0, custom__width=60, description="Active multiprocessors."),
+            for_name("GPU util. %", decimals=0, custom__width=95),
+            for_name("CPU cores", decimals=2, custom__width=90),
+            for_name(
+                "Energy", custom__width=90, description="Above idle: the run's part. Whole GPUs: idle power included."
+            ),
             *hidden("run_id", "from_ms", "to_ms"),
         ],
         **more,

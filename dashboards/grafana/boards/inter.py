@@ -89,34 +89,36 @@ def _table() -> Json:
         [
             query(
                 f"""
-                select title as "Workload", runs as "Runs", failed as "Failed", n, seconds as "Duration", seconds_change as "Δ time",
-                       throughput as "Throughput", throughput_change as "Δ rate", per_run as "Energy per run",
-                       per_run_change as "Δ per run", energy as "GPU energy", energy_change as "Δ energy",
-                       energy_of as "Energy", workload_id, experiment_id
+                select title as "{results.SWATCH}", title as "Workload", runs as "Runs", failed as "Failed", seconds as "Duration", seconds_change as "Δ time",
+                       throughput as "Throughput", throughput_change as "Δ rate", per_run / 1000 as "kJ per run",
+                       per_run_change as "Δ per run", n, energy_of as "Energy", energy / 1000 as "GPU kJ",
+                       energy_change as "Δ energy", workload_id, experiment_id
                 from {_RESULTS}
                 """
             ),
             results.colored_by(f"workload_titles({WORKLOADS})"),
         ],
-        transformations=[results.colored("Workload")],
+        transformations=[results.colored()],
         overrides=[
             parts.NO_PLACEHOLDER,
             for_name(
                 "Workload",
                 links=[to_runs],
-                custom__width=240,
+                custom__width=205,
                 custom__wrapText=True,
-                custom__cellOptions={"type": "color-text"},
             ),
-            for_name("Runs", custom__width=60),
+            results.swatch(),
+            for_name("Runs", custom__width=50),
             results.FAILED,
-            for_name("n", custom__width=40, description="Repetitions in which every run finished."),
-            for_name("Duration", unit="dthms", custom__width=90),
-            for_regexp("/^GPU energy|^Energy per/", unit="joule", custom__width=105),
+            for_name("n", custom__width=50, description="Repetitions in which every run finished."),
+            for_name("Duration", unit="dthms", custom__width=85),
+            for_name("Throughput", displayName="$throughput", custom__width=108),
+            for_name("kJ per run", custom__width=88),
+            for_name("GPU kJ", custom__width=70),
             *(results.change(f"Δ {name}", description=results.CHANGE)
               for name in ("time", "energy", "per run")),
             results.change("Δ rate", more_is_better=True, description=results.CHANGE),
-            for_name("Energy", custom__width=95),
+            for_name("Energy", custom__width=90),
             *hidden("workload_id", "experiment_id"),
         ],
         empty=curves.CHOOSE,

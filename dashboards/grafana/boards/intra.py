@@ -63,6 +63,7 @@ def board() -> Json:
             choices.align(),
             choices.result(chosen=_SOFTWARE),
             choices.parameter(),
+            choices.drawn(curves.MAX_SERIES),
             choices.fit(),
             choices.mlflow(),
         ],
@@ -77,7 +78,7 @@ def board() -> Json:
 
 def _curve() -> Json:
     return panels.timeseries(
-        "$metric over time",
+        "$metric over time$drawn",
         **parts.drawn(*curves.run_curves(RUNS, _METRIC), metric=_METRIC),
         custom={"lineWidth": 2},
         overrides=curves.by_run(),
@@ -92,17 +93,21 @@ def _values() -> Json:
     made = parts.in_unit_of(
         _METRIC,
         query(
-            f'select title as "Run", mean as "Mean", p95 from run_values({RUNS}, {_METRIC}) order by mean desc nulls last'
+            f"""
+            select title as "{results.SWATCH}", title as "Run", mean as "Mean", p95
+            from run_values({RUNS}, {_METRIC}) order by mean desc nulls last
+            """
         ),
         results.colored_by(f"run_titles({RUNS})"),
     )
     return panels.table(
         "$metric: mean and p95, highest first",
-        **made | {"transformations": [*made["transformations"], results.colored("Run")]},
+        **made | {"transformations": [*made["transformations"], results.colored()]},
         overrides=[
-            for_name("Run", custom__cellOptions={"type": "color-text"}),
-            for_name("Mean", custom__width=90),
-            for_name("p95", custom__width=90),
+            results.swatch(),
+            for_name("Run", custom__width=145),
+            for_name("Mean", custom__width=75),
+            for_name("p95", custom__width=70),
         ],
         empty=curves.CHOOSE,
         width=8,
@@ -113,7 +118,7 @@ def _values() -> Json:
 def _heatmap() -> Json:
     made = parts.in_unit_of(_METRIC, curves.run_lines(RUNS, _METRIC))
     return panels.heatmap(
-        "$metric of each run, the highest mean first",
+        "$metric of each run, the highest mean first$drawn",
         **made | {"transformations": [*made["transformations"], partition("title"), BY_TIME]},
         empty=curves.CHOOSE,
         points=240,
@@ -136,7 +141,7 @@ def _by(axis: str) -> Json:
 
 def _software_by_time() -> Json:
     return panels.timeseries(
-        "$software over time",
+        "$software over time$drawn",
         **parts.drawn(curves.software_curves(RUNS, _SOFTWARE)),
         custom={"spanNulls": True, "showPoints": "auto"},
         legend=("lastNotNull",),
@@ -149,7 +154,7 @@ def _software_by_time() -> Json:
 
 def _software_by_step() -> Json:
     return parts.by_number(
-        "$software by step",
+        "$software by step$drawn",
         curves.software_points(RUNS, _SOFTWARE),
         x="step",
         legend=("lastNotNull",),

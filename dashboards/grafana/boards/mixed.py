@@ -47,7 +47,7 @@ def board() -> Json:
             choices.workload(),
             *(variable for slot, metric in _SLOTS.items() for variable in _choices(slot, metric)),
             choices.baseline_run(_RUNS),
-            choices.align(),
+            choices.align() | {"hide": 2},
             choices.result(_RUNS),
             choices.fit(_RUNS),
             choices.mlflow(),
@@ -60,18 +60,21 @@ def board() -> Json:
     )
 
 
-def _choices(slot: str, metric: str) -> tuple[Json, Json]:
+def _choices(slot: str, metric: str) -> tuple[Json, Json, Json]:
     name = f"run_{slot}"
     return (
-        choices.run(name, f"Runs {slot}"),
-        choices.metric([metric], name=f"metric_{slot}", label=f"Metric {slot}", runs=texts(name), several=False),
+        choices.run(name, slot),
+        choices.metric(
+            [metric], name=f"metric_{slot}", label=f"Metric {slot}", runs=texts(name), several=False, labelled=False
+        ),
+        choices.drawn(curves.MAX_SERIES, texts(name), name=f"drawn_{slot}"),
     )
 
 
 def _curves(slot: str) -> Json:
     metric = texts(f"metric_{slot}")
     return panels.timeseries(
-        f"{slot}: $metric_{slot}",
+        f"{slot}: $metric_{slot}$drawn_{slot}",
         **parts.drawn(*curves.run_curves(texts(f"run_{slot}"), metric), metric=metric),
         custom={"lineWidth": 2},
         overrides=curves.by_run(),

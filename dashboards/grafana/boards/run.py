@@ -17,6 +17,8 @@ from hypergauge.dashboards.grafana.states import states
 __all__ = ["board"]
 
 _UID = "bench-run"
+# Three lines of charts.
+_MOST_LOGGED = 9
 
 _stat = partial(panels.stat, width=3, height=4)
 
@@ -51,11 +53,9 @@ def board() -> Json:
         ],
         description="One run, running or ended, in real time.",
         variables=[
-            choices.experiment([]),
-            choices.workload(),
             _choice(),
-            choices.software(["loss", "accuracy"]),
             choices.metric(["load"], runs=choices.RUNS),
+            _logged(),
             choices.mlflow(),
             *(_hidden(name) for name in ("whole", "workload", "mlflow")),
         ],
@@ -67,13 +67,14 @@ def board() -> Json:
                     from rule_firings where run_id = {RUN}
                 """,
                 color="orange",
+                hidden=True,
             ),
         ],
         links=[
-            _link("Whole run", f"/d/{_UID}?var-run=${{run}}&${{run_whole}}", "bolt"),
+            _link("Fit", f"/d/{_UID}?var-run=${{run}}&${{run_whole}}", "bolt"),
             _link("Workload", "/d/bench-intra?${run_workload}", "dashboard"),
             _link("MLflow", "${mlflow}/#/runs/${run_mlflow}", "external link", new_tab=True),
-            board_link("Hosts and GPUs", "bench-fleet"),
+            board_link("GPUs", "bench-fleet"),
         ],
         start="now-15m",
     )
@@ -84,14 +85,21 @@ def _choice() -> Json:
     return choice(
         "run",
         "Run",
-        f"""
+        """
             select run_id as __value, concat_ws(' · ', run_title(w, r), nullif(r.status, 'finished')) as __text
             from runs r join workloads w using (workload_id)
-            where workload_id = any({choices.WORKLOADS})
             order by r.status = 'running' desc, r.started_at desc nulls last limit 2000
         """,
         several=False,
     )
+
+
+def _logged() -> Json:
+    """Return the hidden choice of software metrics: the most relevant ones, since *Intra-workload* draws any."""
+    statement = (
+        f"select key from result_keys({choices.RUNS}) with ordinality as x (key, nth) order by nth limit {_MOST_LOGGED}"
+    )
+    return choice("software", "", statement, hide=True)
 
 
 def _hidden(name: str) -> Json:

@@ -20,6 +20,7 @@ def choice(
     start: Sequence[str] = (),
     description: str = "",
     hide: bool = False,
+    labelled: bool = True,
 ) -> Json:
     """Return a variable with the values of a query, in its order.
 
@@ -34,6 +35,8 @@ def choice(
         Initial values, as far as they exist; by default All, or the first value of a single choice.
     hide
         Whether it is invisible and set by links only.
+    labelled
+        Whether its label is shown; that of a variable that follows another may be left out.
     """
     statement = " ".join(statement.split())
     made: Json = {
@@ -51,7 +54,7 @@ def choice(
         "allowCustomValue": False,
         "current": _current(start, several=several),
         "options": [],
-        "hide": 2 if hide else 0,
+        "hide": 2 if hide else 0 if labelled else 1,
     }
     return {**made, "description": description} if description else made
 
