@@ -25,7 +25,7 @@ _SHARE: Json = {
     "thresholds": thresholds((None, "blue")),
     "custom__cellOptions": {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"},
 }
-_WIDTHS = {"Device": 150, "Model": 200, "Owner": 100}
+_WIDTHS = {"Host": 90, "Device": 140, "Model": 150, "Owner": 80}
 _STATE = values({"busy": ("busy", "blue"), "others": ("other processes", "orange"), "idle": ("idle", "green")})
 _TODAY = "now/d"
 _NAMED: Json = {"textMode": "value_and_name"}
@@ -41,7 +41,7 @@ def board() -> Json:
         [
             _count("Busy", "busy", "blue"),
             _count("Idle", "idle", "green"),
-            _count("Other processes", "others", "orange"),
+            _count("Other use", "others", "orange"),
             _runs_now(),
             _power_now(),
             _energy_today(),
@@ -118,7 +118,7 @@ def _busy() -> Json:
                    run_id, floor(extract(epoch from since) * 1000)::bigint as from_ms
             from fleet() where state = 'busy' and host = any({_HOSTS})
         """,
-        overrides=[*_columns(), for_name("Run", links=[_LIVE], custom__width=200)],
+        overrides=[*_columns(), for_name("Run", links=[_LIVE], custom__width=170)],
         empty="No GPU has a run.",
         width=24,
         height=6,
@@ -137,8 +137,8 @@ def _idle() -> Json:
         """,
         overrides=[
             *_columns(),
-            for_name("State", mappings=_STATE, custom__cellOptions={"type": "color-text"}, custom__width=170),
-            for_name("Without run for", unit="dthms", noValue="all known time", custom__width=150),
+            for_name("State", mappings=_STATE, custom__cellOptions={"type": "color-text"}, custom__width=130),
+            for_name("Without run for", unit="dthms", noValue="all known time", custom__width=130),
         ],
         empty=f"All measured GPUs have runs, or: {_NO_DEVICES}",
         width=24,
@@ -151,10 +151,10 @@ def _columns() -> list[Json]:
     return [
         parts.NO_PLACEHOLDER,
         *(for_name(name, custom__width=width) for name, width in _WIDTHS.items()),
-        for_name("For", unit="dthms", custom__width=110),
-        *for_names("Utilization", "Memory share", **_SHARE, custom__width=110),
-        for_name("Memory", unit="bytes", custom__width=100),
-        for_name("GPU power", unit="watt", decimals=0, custom__width=110),
+        for_name("For", unit="dthms", custom__width=90),
+        *for_names("Utilization", "Memory share", **_SHARE, custom__width=105),
+        for_name("Memory", unit="bytes", custom__width=90),
+        for_name("GPU power", unit="watt", decimals=0, custom__width=95),
         for_name("Temperature", unit="celsius", custom__width=100),
         *hidden("run_id", "from_ms"),
     ]

@@ -34,8 +34,8 @@ def board() -> Json:
             _lag(),
             _samples(),
             _missed(),
-            _errors("Scrapes failed", "scrapes failed"),
-            _errors("Samples lost", "samples lost"),
+            _errors("Failed", "scrapes failed"),
+            _errors("Lost", "samples lost"),
             _spool(),
             _targets(),
             _scrapes(),
@@ -62,7 +62,7 @@ def _targets_up() -> Json:
 
 def _lag() -> Json:
     return _stat(
-        "Maximum lag",
+        "Lag",
         [_health("max(greatest(lag - interval_seconds, 0)) filter (where up) as lag")],
         unit="s",
         defaults={"color": {"mode": "thresholds"}, "thresholds": _LATE, "decimals": 1},
@@ -84,9 +84,10 @@ def _samples() -> Json:
 
 def _missed() -> Json:
     return _stat(
-        "Scrapes missed",
+        "Missed",
         [_health("sum(missed) as missed")],
         defaults={"color": {"mode": "thresholds"}, "thresholds": ANY, "decimals": 0},
+        description="Scrapes that were due and did not happen.",
     )
 
 
@@ -98,6 +99,7 @@ def _errors(title: str, what: str) -> Json:
             where what = '{what}'
         """,
         defaults={"color": {"mode": "thresholds"}, "thresholds": ANY, "decimals": 0},
+        description=f"{what.capitalize()} in the time range.",
     )
 
 

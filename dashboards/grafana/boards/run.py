@@ -201,7 +201,7 @@ def _notices() -> Json:
         {"": f"run_notice({RUN}, $__timeFrom(), $__timeTo(), {parts.MAX_SERIES})"},
         empty="None: real GPUs, no profiler, no other runs on its GPUs.",
         width=24,
-        height=5,
+        height=4,
     )
 
 
@@ -225,7 +225,7 @@ def _highlights() -> Json:
         ],
         empty="Written when the run ends. Until then: `bench highlights RUN`.",
         width=24,
-        height=9,
+        height=7,
     )
 
 
