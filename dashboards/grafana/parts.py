@@ -19,7 +19,7 @@ from hypergauge.dashboards.grafana.model.fields import (
     values,
 )
 from hypergauge.dashboards.grafana.model.layout import annotation
-from hypergauge.dashboards.grafana.queries import Json, query
+from hypergauge.dashboards.grafana.queries import Json, literal, query
 
 __all__ = [
     "CHOOSE",
@@ -172,14 +172,21 @@ def notices(
     )
     return panels.table(
         "Notices",
-        f"""
+        # Grafana shows a table without rows as an empty one.
+        or_placeholder(
+            f"""
             select string_agg(chart, ', ' order by n) as charts, severity, replace(code, '_', ' ') as about,
-                   notice_text(code, runs, "values") as notice
+                   notice_text(code, runs, "values") as notice, min(n) as chart, min(nth) as nth
             from (select row_number() over () as nth, * from ({every}) every) numbered
-            group by code, severity, runs, "values" order by min(n), min(nth)
-        """,
+            group by code, severity, runs, "values"
+            """,
+            "select charts, severity, about, notice",
+            f"select '', '', '', {literal(empty)}, 0, 0",
+            "order by chart, nth",
+        ),
         options={"showHeader": False},
         overrides=[
+            NO_PLACEHOLDER,
             for_name("charts", custom__width=80, **{} if len(calls) > 1 else {"custom__hideFrom__viz": True}),
             for_name("severity", custom__width=80),
             for_name("about", custom__width=170),
