@@ -11,14 +11,14 @@ from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import for_name, for_names, hidden
 from hypergauge.dashboards.grafana.model.layout import Row, annotation, board_link, dashboard
 from hypergauge.dashboards.grafana.model.variables import choice
-from hypergauge.dashboards.grafana.queries import Json, query
+from hypergauge.dashboards.grafana.queries import Json, literal, query
 from hypergauge.dashboards.grafana.states import states
 
 __all__ = ["board"]
 
 _UID = "bench-run"
-# Three lines of charts.
-_MOST_LOGGED = 9
+_MOST_LOGGED = 9  # three lines of charts
+_NO_HIGHLIGHTS = "Written when the run ends. Until then: `bench highlights RUN`."
 
 _stat = partial(panels.stat, width=3, height=4)
 
@@ -109,13 +109,7 @@ def _hidden(name: str) -> Json:
 
 
 def _link(title: str, url: str, icon: str, *, new_tab: bool = False) -> Json:
-    return {
-        **board_link(title, ""),
-        "url": url,
-        "icon": icon,
-        "includeVars": False,
-        "targetBlank": new_tab,
-    }
+    return {**board_link(title, ""), "url": url, "icon": icon, "includeVars": False, "targetBlank": new_tab}
 
 
 def _of_run(what: str) -> Json:
@@ -208,14 +202,19 @@ def _notices() -> Json:
 def _highlights() -> Json:
     return panels.table(
         "Highlights",
-        f"""
+        parts.or_placeholder(
+            f"""
             select extract(epoch from h.started_at - r.started_at) as "From",
                    extract(epoch from h.ended_at - r.started_at) as "To", h.kind as "Kind", h.text as "Text",
-                   run_id, floor(extract(epoch from h.started_at) * 1000)::bigint as from_ms,
+                   run_id, floor(extract(epoch from h.started_at) * 1000)::bigint as from_ms, h.kind = 'rest' as rest,
                    ceil(extract(epoch from h.ended_at) * 1000)::bigint as to_ms
             from highlights h join runs r using (run_id) where run_id = {RUN}
-            order by h.kind = 'rest', h.started_at, h.ended_at
-        """,
+            """,
+            'select "From", "To", "Kind", "Text", run_id, from_ms, to_ms',
+            f"select null, null, '', {literal(_NO_HIGHLIGHTS)}, {RUN}, 1000::bigint * $__unixEpochFrom(), false, "
+            "1000::bigint * $__unixEpochTo()",
+            'order by rest, "From", "To"',
+        ),
         overrides=[
             parts.NO_PLACEHOLDER,
             *for_names("From", "To", unit="dthms", custom__width=110),
@@ -223,7 +222,7 @@ def _highlights() -> Json:
             for_name("Text", custom__wrapText=True, links=[parts.run_link("Zoom in")]),
             *hidden("run_id", "from_ms", "to_ms"),
         ],
-        empty="Written when the run ends. Until then: `bench highlights RUN`.",
+        empty=_NO_HIGHLIGHTS,
         width=24,
         height=7,
     )
