@@ -17,13 +17,11 @@ from rich.markup import escape
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.terminal import Terminal
-from hypergauge.gpu import Gpu
 from hypergauge.sql.server import replica
 from hypergauge.sql.server.database import Connection, Database
 
 if TYPE_CHECKING:
     from hypergauge.dashboards.terminal.notes import Note
-    from hypergauge.insight.comparison.entry import Further
     from hypergauge.sql.queries.notices import Notice
 
 __all__ = [
@@ -39,8 +37,6 @@ __all__ = [
     "console",
     "counted",
     "every_attempt",
-    "further",
-    "gpu_text",
     "primary",
     "reading",
     "show_notices",
@@ -108,20 +104,6 @@ def show_notices(notices: Iterable[Notice | Note]) -> None:
         console().print(f"{'[yellow]![/]' if one.severity == 'warning' else '[blue]i[/]'} {escape(one.text)}")
 
 
-def further(settings: Settings, target: str | None, *, simulated: bool = False) -> list[Further]:
-    """Return the further columns of a comparison: costs if there is a tariff, and the target if there is one."""
-    from hypergauge.insight.cost.cost import costs  # with numpy: slow to import
-    from hypergauge.insight.cost.target import Target, towards
-    from hypergauge.insight.cost.tariff import Tariff
-
-    columns: list[Further] = []
-    if target is not None:
-        columns.append(towards(Target.parse(target), simulated=simulated))
-    if settings.tariff is not None:
-        columns.append(costs(Tariff.load(settings.tariff), simulated=simulated))
-    return columns
-
-
 def every_attempt(attempts: str) -> bool:
     """Return whether ``--attempts`` is ``all``."""
     if attempts not in ("latest", "all"):
@@ -132,15 +114,6 @@ def every_attempt(attempts: str) -> bool:
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun, such as ``1 run`` or ``2,000 samples``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def gpu_text(gpu: Gpu) -> str:
-    """Return a GPU's name, its MIG instances, and whether it is simulated."""
-    text = gpu.name
-    if gpu.mig_enabled:
-        instances = (f"{one.profile} ({one.gpu_instance_id})" for one in gpu.mig)
-        text += f", MIG: {' '.join(instances) or 'no instances'}"
-    return text + (", simulated" if gpu.simulated else "")
 
 
 def check_folder(file: Path) -> None:

@@ -24,6 +24,7 @@ from hypergauge.core.terminal import Terminal
 from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.maintenance.background import failing_jobs
 from hypergauge.sql.maintenance.tuning import costly_settings
+from hypergauge.sql.queries.summaries import series_count
 from hypergauge.sql.schema import extension
 from hypergauge.sql.schema.flavour import inspect
 from hypergauge.sql.schema.migrate import applied, migrate, pending
@@ -69,22 +70,21 @@ def status(json: Json = False) -> None:
     with primary() as connection:
         server = inspect(connection)
         version, waiting = max(applied(connection)), len(pending(connection))
-        row = connection.execute("select count(*) from series").fetchone()
+        series = series_count(connection)
         kept = aggregates.retention(connection).keep_raw
         failing, costly = failing_jobs(connection), costly_settings(connection)
         missed = extension.advice(connection)
-    assert row is not None
     if json:
         as_json(
             {
-                **asdict(server), "schema_version": version, "pending": waiting, "series": row[0],
+                **asdict(server), "schema_version": version, "pending": waiting, "series": series,
                 "keep_raw_days": kept and kept.days, "failing_jobs": [asdict(job) for job in failing], "costly_settings": [asdict(setting) for setting in costly],
                 "timescaledb_unused": missed,
             }
         )  # fmt: skip
         return
     raw = f"raw samples are kept for {kept.days} days" if kept else "raw samples are kept forever"
-    console().print(f"{server.describe()}; schema version {version}, {waiting} pending; {row[0]} series; {raw}")
+    console().print(f"{server.describe()}; schema version {version}, {waiting} pending; {series} series; {raw}")
     for line in [missed, *(setting.describe() for setting in costly), *(job.describe() for job in failing)]:
         if line:
             console().print(f"[yellow]![/] {escape(line)}")
@@ -146,9 +146,9 @@ def backup_(
 ) -> None:
     """Back up the whole database to one file, while it is in use."""
     with _held() as database:
-        manifest = backup(database, file, replace=force, notify=_say)
+        manifest = backup(database, file, replace=force, notify=_notify)
     size = "" if str(file) == "-" else f", {file.stat().st_size / (1 << 20):.1f} MiB"
-    _say(f"wrote {file}: {_describe(manifest)}{size}")
+    _notify(f"wrote {file}: {_describe(manifest)}{size}")
 
 
 @app.command("restore")
@@ -157,8 +157,8 @@ def restore_(
 ) -> None:
     """Restore a backup into a database without runs and samples, of either flavour: all or nothing."""
     with _held() as database:
-        manifest = restore(database, file, notify=_say)
-    _say(f"restored {file}: {_describe(manifest)}; written {manifest.created_at} by hypergauge {manifest.release}")
+        manifest = restore(database, file, notify=_notify)
+    _notify(f"restored {file}: {_describe(manifest)}; written {manifest.created_at} by hypergauge {manifest.release}")
 
 
 @app.command("upgrade")
@@ -168,12 +168,12 @@ def upgrade_() -> None:
     if settings.dsn:
         raise BadRequest("BENCH_DSN is set, so no embedded database is in use; upgrade that server by its own means")
     server = EmbeddedServer(settings.database_dir)
-    done = upgrade(server, _say)
+    done = upgrade(server, _notify)
     if done is None:
-        _say(f"nothing to do: the data are those of PostgreSQL {server.made_by} already")
+        _notify(f"nothing to do: the data are those of PostgreSQL {server.made_by} already")
         return
-    _say(f"upgraded to PostgreSQL {done.new}, with all {done.rows} rows")
-    _say(f"the data of PostgreSQL {done.old} are kept in {done.kept}; to delete them: rm -r {done.kept}")
+    _notify(f"upgraded to PostgreSQL {done.new}, with all {done.rows} rows")
+    _notify(f"the data of PostgreSQL {done.old} are kept in {done.kept}; to delete them: rm -r {done.kept}")
 
 
 @contextlib.contextmanager
@@ -196,6 +196,6 @@ def _describe(manifest: Manifest) -> str:
     )
 
 
-def _say(line: str) -> None:
+def _notify(line: str) -> None:
     # To standard error, because standard output may be the backup.
     Terminal(stderr=True, soft_wrap=True).print(escape(line))

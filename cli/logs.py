@@ -11,17 +11,14 @@ import typer
 
 from hypergauge.cli.common import Json, as_json, reading
 from hypergauge.core.config.settings import Settings
-from hypergauge.core.errors import NoData
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.output import OutputReader
 from hypergauge.dashboards.terminal.output import copy_output
 from hypergauge.scheduler.supervision import may_write
 from hypergauge.sql.runs.selection import RunInfo, select_run
-from hypergauge.stack.tracking_server import own_tracking_server
+from hypergauge.stack.remote_output import remote_output
 
 __all__ = ["register"]
-
-OUTPUT = "output.log"
 
 
 def register(app: typer.Typer) -> None:
@@ -51,17 +48,7 @@ def logs(
 
 
 def _from_tracking(settings: Settings, run: RunInfo, json: bool) -> None:
-    """Write the output of another host's run from MLflow, which gets it at the end of the run."""
-    where = (
-        f"the output of {run.label} is not on this host; it {'runs' if run.ended_at is None else 'ran'} on {run.host}"
-    )
-    if run.ended_at is None or run.mlflow_run_id is None or own_tracking_server(settings):
-        raise NoData(where)
-    from hypergauge.scheduler.tracking.tracking import Tracking
-
-    with Tracking(settings.tracking_uri or "").artifact(run.mlflow_run_id, OUTPUT) as path:
-        if path is None:
-            raise NoData(f"{where}, and MLflow does not have it")
+    with remote_output(settings, run) as path:
         if json:
             as_json({"run": run.label, "run_id": run.run_id, "output": path.read_text(errors="replace")})
             return

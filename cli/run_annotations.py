@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import getpass
-import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -15,12 +13,10 @@ from rich.markup import escape
 from hypergauge.cli.common import Attempts, Json, as_json, console, counted, every_attempt, primary
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
-from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.dashboards.terminal import tables
 from hypergauge.sql.runs import run_annotations
 from hypergauge.sql.runs.selection import RunInfo, select_run, select_runs
-from hypergauge.stack.local_stack import local_stack
-from hypergauge.stack.tracking_server import own_tracking_server
+from hypergauge.stack.removal import remove as remove_everywhere
 
 __all__ = ["register"]
 
@@ -46,30 +42,19 @@ def note(
 ) -> None:
     """Add a note to a run, or show it."""
     content = " ".join(text) if text else None
-    chosen_options = [name for name, given in (("--append", append), ("--force", force), ("--remove", remove)) if given]
-    if len(chosen_options) > 1:
-        raise BadRequest(f"{' and '.join(chosen_options)} exclude each other")
-    if content is None and (append or force):
-        raise BadRequest(f"the text is missing: bench note {run} {chosen_options[0]} 'TEXT'")
-    if content is not None and remove:
-        raise BadRequest(f"--remove takes no text: bench note {run} --remove")
-    if content is not None and not content.strip():
-        raise BadRequest("the note is empty; --remove removes one")
+    _check_options(run, content, {"--append": append, "--force": force, "--remove": remove})
     with primary() as connection:
         chosen = select_run(connection, run)
-        wanted = chosen.note
-        if remove:
-            wanted = None
-        elif content is not None:
-            if chosen.note and not (append or force):
-                raise BadRequest(f"{chosen.label} has a note: --append adds to it, --force replaces it")
-            wanted = f"{chosen.note}\n\n{content}" if append and chosen.note else content
-        if wanted != chosen.note:
-            run_annotations.note(connection, chosen.run_id, wanted)
+        shown = chosen.note
+        if content is not None:
+            shown = run_annotations.add_note(connection, chosen, content, append=append, replace=force)
+        elif remove:
+            shown = None
+            run_annotations.note(connection, chosen.run_id, shown)
     if json:
-        as_json({"run": chosen.full_label, "run_id": chosen.run_id, "note": wanted})
+        as_json({"run": chosen.full_label, "run_id": chosen.run_id, "note": shown})
     else:
-        console().print(escape(wanted or f"{chosen.full_label} has no note"))
+        console().print(escape(shown or f"{chosen.full_label} has no note"))
 
 
 def keep(
@@ -103,18 +88,12 @@ def rm(
     with primary(settings) as connection:
         runs = select_runs(connection, selectors, every_attempt=every_attempt(attempts))
         run_annotations.check_may_remove(connection)
-        _check_removable(runs, others)
+        run_annotations.check_removable(runs, getpass.getuser(), others=others)
         if not json:
             console().print(tables.runs(runs))
-        samples = 0
-        if not dry_run:
-            if not yes:
-                _confirm(runs, json=json)
-            _remove_from_tracking(settings, runs)
-            samples = run_annotations.remove_runs(connection, [run.run_id for run in runs])
-            for run in runs:
-                if folder := RunFolder.find(settings.home, run.run_id):
-                    shutil.rmtree(folder.path, ignore_errors=True)
+        if not (yes or dry_run):
+            _confirm(runs, json=json)
+        samples = 0 if dry_run else remove_everywhere(connection, settings, runs, _notify)
     if json:
         removed = [{"run": run.full_label, "run_id": run.run_id} for run in runs]
         as_json({"removed": not dry_run, "runs": removed, "samples": None if dry_run else samples})
@@ -122,18 +101,17 @@ def rm(
         console().print(f"Removed {counted(len(runs), 'run')} with {counted(samples, 'sample')}")
 
 
-def _check_removable(runs: Sequence[RunInfo], others: bool) -> None:
-    """Refuse to remove the runs if one of them must stay."""
-    me = getpass.getuser()
-    refused = [
-        ("of another user; --others removes them too", [run for run in runs if run.owner != me and not others]),
-        ("not ended; `bench stop` ends them", [run for run in runs if run.status in ("pending", "running")]),
-        ("protected; `bench keep --undo` removes the protection", [run for run in runs if run.keep]),
-    ]
-    for why, which in refused:
-        if which:
-            names = ", ".join(f"{run.full_label} ({run.owner})" for run in which[:6])
-            raise BadRequest(f"{names}{' …' * (len(which) > 6)}: {why}; nothing was removed")
+def _check_options(run: str, content: str | None, options: Mapping[str, bool]) -> None:
+    """Refuse options of ``note`` that contradict each other or the text."""
+    chosen = [name for name, given in options.items() if given]
+    if len(chosen) > 1:
+        raise BadRequest(f"{' and '.join(chosen)} exclude each other")
+    if content is None and chosen and chosen != ["--remove"]:
+        raise BadRequest(f"the text is missing: bench note {run} {chosen[0]} 'TEXT'")
+    if content is not None and chosen == ["--remove"]:
+        raise BadRequest(f"--remove takes no text: bench note {run} --remove")
+    if content is not None and not content.strip():
+        raise BadRequest("the note is empty; --remove removes one")
 
 
 def _confirm(runs: Sequence[RunInfo], *, json: bool) -> None:
@@ -142,17 +120,5 @@ def _confirm(runs: Sequence[RunInfo], *, json: bool) -> None:
     typer.confirm(f"Remove {counted(len(runs), 'run')} with samples, output and artifacts for good?", abort=True)
 
 
-def _remove_from_tracking(settings: Settings, runs: Sequence[RunInfo]) -> None:
-    """Remove the runs from MLflow first: if it refuses, the database still has them."""
-    if not any(run.mlflow_run_id for run in runs):
-        return
-    with contextlib.ExitStack() as stack:
-        uri = settings.tracking_uri or ""
-        if own_tracking_server(settings):
-            uri = stack.enter_context(local_stack(settings, lambda line: typer.echo(line, err=True))).tracking_uri
-        from hypergauge.scheduler.tracking.tracking import Tracking
-
-        tracking = Tracking(uri)
-        for run in runs:
-            if run.mlflow_run_id:
-                tracking.remove(run.run_id)
+def _notify(line: str) -> None:
+    typer.echo(line, err=True)

@@ -45,6 +45,14 @@ class Gpu:
         model = model_of(self.name, self.memory_bytes)
         return tuple(profile.name for profile in model.profiles) if model else ()
 
+    def describe(self) -> str:
+        """Return the name, the MIG instances, and whether the GPU is simulated."""
+        text = self.name
+        if self.mig_enabled:
+            instances = (f"{one.profile} ({one.gpu_instance_id})" for one in self.mig)
+            text += f", MIG: {' '.join(instances) or 'no instances'}"
+        return text + (", simulated" if self.simulated else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Inventory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -15,16 +16,16 @@ from hypergauge.cli.common import (
     as_json,
     console,
     every_attempt,
-    further,
     reading,
     show_notices,
 )
 from hypergauge.core.config.settings import Settings
-from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.core.errors import BadRequest
 from hypergauge.dashboards.terminal import comparison_table as tables
 from hypergauge.dashboards.terminal import gates
 from hypergauge.dashboards.terminal.comparison_sheet import Sheet, sheet
 from hypergauge.insight.comparison import neighbours
+from hypergauge.insight.comparison.choices import check_choices
 from hypergauge.insight.comparison.columns import SCOPES
 from hypergauge.insight.comparison.comparison import Comparison
 from hypergauge.insight.comparison.comparison import compare as compare_runs
@@ -71,14 +72,14 @@ def compare(
 ) -> None:
     """Compare runs, rows (mean of all attempts) or workloads by hardware metrics."""
     conditions = [Condition.parse(text) for text in fail_on or ()]
-    every = _check(by, attempts, scope)
-    if conditions and by != "run":
-        raise BadRequest("--fail-on tests rows over their attempts: leave out --by")
-    if alpha is not None and not conditions:
-        raise BadRequest("--alpha goes with --fail-on")
+    every = every_attempt(attempts)
+    check_choices(by, scope, every_attempt=every)
+    _check_gate(conditions, by, alpha)
     if target is not None and align is not None:
         raise BadRequest("--target looks at whole runs, from their start: leave out --align")
     _check_form(json=json, csv=csv, markdown=markdown, gate=bool(conditions))
+    from hypergauge.insight.cost.further import further  # with numpy: slow to import
+
     settings = Settings.load(tariff=tariff)
     more = further(settings, target, simulated=simulated)
     with reading(settings, [*selectors, *([baseline] if baseline else [])]) as connection:
@@ -123,17 +124,12 @@ def compare(
         raise typer.Exit(1)
 
 
-def _check(by: str, attempts: str, scope: str | None) -> bool:
-    """Return whether all attempts are selected; refuse options that contradict each other."""
-    if by not in ("run", "row", "workload"):
-        raise BadRequest(f"--by is 'run', 'row' or 'workload', not {by!r}")
-    if (every := every_attempt(attempts)) and by == "workload":
-        raise BadRequest(
-            "--attempts all goes with --by run or --by row: the attempts of a workload's runs do not add up"
-        )
-    if scope is not None and scope not in SCOPES:
-        raise BadRequest(f"there is no scope {scope!r}{did_you_mean(scope, SCOPES)}")
-    return every
+def _check_gate(conditions: Sequence[Condition], by: str, alpha: float | None) -> None:
+    """Refuse options that contradict ``--fail-on``, or need it."""
+    if conditions and by != "run":
+        raise BadRequest("--fail-on tests rows over their attempts: leave out --by")
+    if alpha is not None and not conditions:
+        raise BadRequest("--alpha goes with --fail-on")
 
 
 def _check_form(*, json: bool, csv: bool, markdown: bool, gate: bool) -> None:

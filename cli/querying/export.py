@@ -13,18 +13,14 @@ from rich.markup import escape
 
 from hypergauge.cli.common import Json, as_json, console, counted, reading
 from hypergauge.core.config.settings import Settings
-from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.dashboards.terminal import formatting
 from hypergauge.dashboards.terminal.bar import Bar
+from hypergauge.insight.export.formats import Format, check_quantities
 from hypergauge.insight.export.trace import write_trace
-from hypergauge.sql.queries.summaries import coverage
 from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server.database import Connection, Database
 
 __all__ = ["register"]
-
-_CAPSULE = ".capsule"
-_TRACES = (".json", ".json.gz")
 
 
 def register(app: typer.Typer) -> None:
@@ -54,14 +50,13 @@ def export(
     json: Json = False,
 ) -> None:
     """Export runs to a file: samples, a capsule for another database, or a trace."""
-    _refuse_name(output.name, trace=trace, metrics=metrics)
+    form = Format.of(output.name, trace=trace, metrics=metrics or ())
     with reading(measured=selectors) as connection:
         runs = select_runs(connection, selectors)
-        if metrics:
-            _refuse_unknown(connection, [run.run_id for run in runs], metrics)
-        if trace:
+        check_quantities(connection, [run.run_id for run in runs], metrics or ())
+        if form is Format.TRACE:
             _trace(connection, runs, output, metrics, json=json)
-        elif output.name.endswith(_CAPSULE):
+        elif form is Format.CAPSULE:
             _capsule(connection, runs, output, json=json)
         else:
             _samples(connection, runs, output, metrics, json=json)
@@ -94,24 +89,6 @@ def import_(
         f"Imported {counted(imported.runs, 'run')} with {counted(imported.samples, 'sample')}{here}; see `bench compare {where}`"
     )
     _note(imported.notes)
-
-
-def _refuse_name(name: str, *, trace: bool, metrics: Sequence[str] | None) -> None:
-    from hypergauge.insight.export.samples_file import FORMS
-
-    if trace:
-        if not name.endswith(_TRACES):
-            raise BadRequest(f"a trace is written to a .json or .json.gz file, not to {name!r}")
-    elif name.endswith(_TRACES):
-        raise BadRequest(f"{name!r} is for a trace: add --trace")
-    elif not name.endswith((*FORMS, _CAPSULE)):
-        forms = (*FORMS, _CAPSULE)
-        raise BadRequest(
-            f"the suffix of the file selects the format, and {name!r} has none of {', '.join(forms)}"
-            + (did_you_mean(f".{name.rpartition('.')[2]}", forms) if "." in name else "")
-        )
-    elif name.endswith(_CAPSULE) and metrics:
-        raise BadRequest("a capsule holds all of its runs: -m goes with samples and traces")
 
 
 def _trace(
@@ -177,10 +154,3 @@ def _note(notes: Iterable[str]) -> None:
 
 def _size(path: Path) -> str:
     return formatting.value_text("_bytes", path.stat().st_size)
-
-
-def _refuse_unknown(connection: Connection, run_ids: list[str], metrics: list[str]) -> None:
-    known = [one.quantity for one in coverage(connection, run_ids)]
-    for name in metrics:
-        if name not in known:
-            raise BadRequest(f"these runs have no samples of {name!r}{did_you_mean(name, known)}")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, TargetOption, TariffFile, as_json, check_folder, console, further, reading
+from hypergauge.cli.common import Json, TargetOption, TariffFile, as_json, check_folder, console, reading
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import write_atomically
@@ -39,13 +39,14 @@ def report(
     if output.suffix.lower() not in (".html", ".htm"):
         raise BadRequest(f"a report is a file that ends in .html; {output.name!r} does not")
     check_folder(output)
-    settings = Settings.load(tariff=tariff)
-    more = further(settings, target)
     # With numpy and psutil: slow to import.
     from hypergauge.dashboards.report.report import render
+    from hypergauge.insight.cost.further import further
     from hypergauge.insight.report import report as whole
     from hypergauge.scheduler.tracking.manifests import manifests_of
 
+    settings = Settings.load(tariff=tariff)
+    more = further(settings, target)
     with reading(settings, selectors) as connection:
         found = whole(connection, selectors, metrics or (), baseline=baseline, further=more)
     local = Stack(settings).recorded().get("mlflow")

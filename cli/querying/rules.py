@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,16 +15,16 @@ from hypergauge.cli.serving.serve import Bind, Insecure, Port, WebConfigFile
 from hypergauge.core import durations
 from hypergauge.core.config.bench_toml import CONFIG_FILE, config_file
 from hypergauge.core.config.settings import Settings
-from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.core.errors import BadRequest
 from hypergauge.dashboards.terminal import formatting, tables
 from hypergauge.insight import rules
 from hypergauge.insight.rules import Parameter, Rule, Value
 from hypergauge.insight.rules import replay as replays
+from hypergauge.insight.rules.assignments import Trials, assigned, known_rule
 from hypergauge.insight.rules.chosen import ChosenRules
 from hypergauge.insight.rules.replay import Evaluated
-from hypergauge.sql.runs import firings
+from hypergauge.insight.rules.trial import newest_run, try_rule
 from hypergauge.sql.runs.selection import select_runs
-from hypergauge.sql.server.database import Connection
 
 __all__ = ["register"]
 
@@ -37,8 +35,6 @@ Folder = Annotated[
     Path | None, typer.Option(help=f"Folder of your own rules; by default rules/ next to {CONFIG_FILE}.")
 ]
 Limit = Annotated[str, typer.Option(help="Time limit of a rule for a run.")]
-
-_ASSIGNMENT = re.compile(r"(\w+)\.(\w+)=(.+)")
 
 
 def register(commands: typer.Typer) -> None:
@@ -86,28 +82,14 @@ def check(
 ) -> None:
     """Check your own rules: their headers, and their statements against the database."""
     seconds = durations.parse(limit)
-    ours = rules.load()
-    checked = []
     with reading() as connection:
-        runs = [run for run in select_runs(connection, []) if run.started_at is not None]
-        for file in files:
-            rule = rules.read(file)
-            if rule.name in ours:
-                raise BadRequest(f"{rule.name} is a built-in rule; give this one another name", file=file, line=1)
-            newest = max(runs, key=lambda run: run.started_at or datetime.min.replace(tzinfo=UTC), default=None)
-            now = datetime.now(UTC)
-            run_id, start = (newest.run_id, newest.started_at or now) if newest else ("", now)
-            try:
-                rules.evaluate(connection, rule, rule.values(), run_id, start, now, seconds)
-            except rules.RuleFailed as error:
-                line = rule.line + (error.line or 1) - 1
-                raise BadRequest(str(error), file=file, line=line) from error
-            checked.append((file, rule, newest))
+        run = newest_run(connection)
+        checked = [(file, try_rule(connection, file, run, seconds)) for file in files]
     if json:
-        as_json([{"file": str(file), "rule": rule.name, "run": run and run.label} for file, rule, run in checked])
+        as_json([{"file": str(file), "rule": rule.name, "run": run and run.label} for file, rule in checked])
         return
-    for file, rule, run in checked:
-        on = f", tested on {run.label}" if run else ", but there is no run to test it on"
+    on = f", tested on {run.label}" if run else ", but there is no run to test it on"
+    for file, rule in checked:
         console().print(f"{escape(str(file))}: {rule.name} is valid{on}")
 
 
@@ -132,33 +114,25 @@ def replay(
 ) -> None:
     """Evaluate rules on past runs; without a selector, on all."""
     chosen = ChosenRules.read(config_file(), preset=preset, folder=folder)
-    known = {name: one.rule for name, one in chosen.known.items()}
     seconds = durations.parse(limit)
-    values = _values(chosen, given or ())
+    values = assigned(chosen, given or ())
     if swept is not None:
         if store or rule:
             raise BadRequest("--sweep counts firings of one rule: leave out --store and --rule")
-        _sweep(_swept(known, swept), values, selectors or [], seconds, json)
+        _sweep(Trials.parse(chosen, swept), values, selectors or [], seconds, json)
         return
-    names = [_known(known, name).name for name in rule] if rule else [one.rule.name for one in chosen.enabled]
+    which = [known_rule(chosen, name) for name in rule] if rule else [one.rule for one in chosen.enabled]
     with (primary if store else reading)() as connection:
         runs = select_runs(connection, selectors or [])
-        evaluated = list(replays.replay(connection, [(known[name], values[name]) for name in names], runs, seconds))
+        evaluated = list(replays.replay(connection, [(one, values[one.name]) for one in which], runs, seconds))
         if store:
-            _store(connection, evaluated)
+            replays.store(connection, evaluated)
     if json:
         as_json([_evaluated_as_dict(one) for one in evaluated])
     else:
         _show(evaluated, len(runs))
     if any(one.failure for one in evaluated):
         raise typer.Exit(1)
-
-
-def _store(connection: Connection, evaluated: Iterable[Evaluated]) -> None:
-    for one in evaluated:
-        if one.failure is None and one.run.started_at is not None:
-            stop = one.run.ended_at or datetime.now(UTC)
-            firings.store(connection, one.run.run_id, one.rule.name, one.firings, start=one.run.started_at, stop=stop)
 
 
 def _show(evaluated: Sequence[Evaluated], runs: int) -> None:
@@ -186,15 +160,8 @@ def _show(evaluated: Sequence[Evaluated], runs: int) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Sweep:
-    rule: Rule
-    parameter: Parameter
-    values: Sequence[Value]
-
-
 def _sweep(
-    swept: _Sweep, values: Mapping[str, Mapping[str, Value]], selectors: Sequence[str], limit: timedelta, json: bool
+    swept: Trials, values: Mapping[str, Mapping[str, Value]], selectors: Sequence[str], limit: timedelta, json: bool
 ) -> None:
     own = values[swept.rule.name]
     name = swept.parameter.name
@@ -219,38 +186,6 @@ def _sweep(
         console().print(
             f"[yellow]![/] {counted(failures, 'evaluation')} failed; `bench rules replay --rule {swept.rule.name}` says why"
         )
-
-
-def _known(known: Mapping[str, Rule], name: str) -> Rule:
-    if name not in known:
-        raise BadRequest(f"there is no rule {name!r}{did_you_mean(name, known)}")
-    return known[name]
-
-
-def _values(chosen: ChosenRules, given: Iterable[str]) -> dict[str, dict[str, Value]]:
-    """Return the parameters of all rules from the settings, overridden by the `given` ones."""
-    known = {name: one.rule for name, one in chosen.known.items()}
-    values = {name: dict(chosen.settings.values(name)) for name in known}
-    for text in given:
-        name, parameter, value = _assignment("--set", text)
-        values[_known(known, name).name][parameter] = value
-    return {name: rule.values(chosen.settings.preset, values[name]) for name, rule in known.items()}
-
-
-def _swept(known: Mapping[str, Rule], text: str) -> _Sweep:
-    name, parameter, values = _assignment("--sweep", text)
-    rule = _known(known, name)
-    return _Sweep(
-        rule,
-        rule.parameter(parameter),
-        [rule.values(None, {parameter: value})[parameter] for value in values.split(",")],
-    )
-
-
-def _assignment(option: str, text: str) -> tuple[str, str, str]:
-    if (found := _ASSIGNMENT.fullmatch(text)) is None:
-        raise BadRequest(f"{option} is {text!r}, but must be RULE.PARAMETER=VALUE, such as IdleDevice.threshold=0.1")
-    return found[1], found[2], found[3]
 
 
 def _text(value: Value, parameter: Parameter) -> str:

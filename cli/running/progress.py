@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
 
 from hypergauge.core.config.settings import Settings
-from hypergauge.core.errors import BenchError
 from hypergauge.core.system.signals import surviving_the_terminal
 from hypergauge.dashboards.terminal.output import OutputCopies
 from hypergauge.dashboards.terminal.progress import Progress
 from hypergauge.gpu import inventory
-from hypergauge.sql.queries.summaries import Live, live_values
+from hypergauge.sql.queries.summaries import reachable_live_values
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.local_stack import local_stack
 from hypergauge.stack.unmeasured import watching_unmeasured
@@ -76,7 +75,7 @@ def _shown(progress: Progress) -> Iterator[tuple[Progress, contextlib.ExitStack]
 
 
 def _watch(progress: Progress, stack: contextlib.ExitStack, database: Database) -> None:
-    progress.live = lambda ids: live(database, ids)
+    progress.live = lambda ids: reachable_live_values(database, ids)
     stack.enter_context(watching_unmeasured(database, progress.running, progress.notify))
 
 
@@ -103,12 +102,3 @@ def show(progress: Progress, event: Event, output: OutputCopies | None = None) -
         progress.notify(escape(f"{event.label} {event.message}".strip()))
     else:
         progress.notify(f"[yellow]![/] {event.label} {escape(event.message)}")
-
-
-def live(database: Database, run_ids: Sequence[str]) -> Mapping[str, Live]:
-    """Return the live values of runs; none if the database does not answer."""
-    try:
-        with database.session() as connection:
-            return live_values(connection, run_ids)
-    except BenchError:
-        return {}

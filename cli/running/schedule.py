@@ -11,25 +11,20 @@ import typer
 from rich.markup import escape
 
 from hypergauge.cli.common import console, counted, primary
-from hypergauge.cli.running import plan
+from hypergauge.cli.running.plan_tables import show_partitions, show_plan
 from hypergauge.cli.running.progress import on_batch_system, on_this_host
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
-from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.terminal import Terminal
-from hypergauge.exporters.serving.registry import Registry
 from hypergauge.gpu import inventory
 from hypergauge.scheduler.executors.base import LOCAL
-from hypergauge.scheduler.executors.batch import checks as batch_checks
 from hypergauge.scheduler.executors.registry import load_batch_system
-from hypergauge.scheduler.experiment.cells import Collocation
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
-from hypergauge.scheduler.plan import checks
-from hypergauge.scheduler.plan.collocation import collocation_problem
-from hypergauge.scheduler.plan.plan import is_due
+from hypergauge.scheduler.plan.finished import is_finished
 from hypergauge.scheduler.plan.policy import Policy
 from hypergauge.sql.runs.selection import select_run
 from hypergauge.sql.server.database import Database
+from hypergauge.stack.experiment_checks import checked_file, reactions
 from hypergauge.stack.local_stack import availability
 from hypergauge.stack.shutdown import shut_down_unused
 
@@ -96,47 +91,55 @@ def schedule(
         timeout, workload_timeout, retries, fail_fast, repeat, _cooldown(cooldown, cooldown_timeout)
     ).validate()
     if from_run is not None:
-        if file is not None or rerun or into or repeat != 1:
-            raise BadRequest(
-                "--from-run repeats one run from its manifest: leave out the file, --rerun, --repeat and --into"
-            )
-        if executor not in (None, LOCAL):
-            raise BadRequest("--from-run repeats a run on this host, where its manifest is: leave out --executor")
+        _check_repetition(alone=file is None and not (rerun or into or repeat != 1), executor=executor)
         _repeat(settings, from_run, policy, show=dry_run)
         return
     if file is None:
         raise BadRequest("an experiment file is missing; `bench init` writes one, --from-run RUN repeats a run")
     system = load_batch_system(settings.executor)
-    if not dry_run and _is_done(settings, file, rerun):
+    if not dry_run and is_finished(settings, file, rerun):
         shut_down_unused(settings)
         _conclude_nothing()
         return
-    checked = _checked(settings, file, policy, system)
+    checked = checked_file(settings, file, policy, system)
+    _preview(settings, checked, rerun, repeat, system, into=into, show=dry_run)
+    if not dry_run:
+        outcomes = run_file(settings, checked, policy, rerun=rerun, into=into, system=system, max_jobs=max_jobs)
+        _conclude(checked, outcomes, repeat)
+
+
+def _check_repetition(*, alone: bool, executor: str | None) -> None:
+    """Refuse options that contradict ``--from-run``."""
+    if not alone:
+        raise BadRequest(
+            "--from-run repeats one run from its manifest: leave out the file, --rerun, --repeat and --into"
+        )
+    if executor not in (None, LOCAL):
+        raise BadRequest("--from-run repeats a run on this host, where its manifest is: leave out --executor")
+
+
+def _preview(
+    settings: Settings, file: ExperimentFile, rerun: str | None, repeat: int, system: BatchSystem | None, *,
+    into: bool, show: bool,
+) -> None:  # fmt: skip
+    """Check the plan before anything starts; with `show`, show it."""
+    from hypergauge.scheduler.preview import check_owner, preview
+
     with Database(settings) as database:
-        plan.refuse_foreign(database, checked, into)
-        plan.check(settings, database, checked, rerun, repeat, show=dry_run, system=system)
-        if dry_run:
-            return
-    outcomes = run_file(settings, checked, policy, rerun=rerun, into=into, system=system, max_jobs=max_jobs)
-    _conclude(checked, outcomes, repeat)
+        if not into:
+            check_owner(database, file)
+        found = preview(settings, database, file, rerun, system, _notify, _warn)
+    if show:
+        show_plan(found.workloads, repeat)
+        show_partitions(found.partitions)
 
 
-def _is_done(settings: Settings, path: Path, rerun: str | None) -> bool:
-    """Return whether nothing is left to do by the file alone, so that no service needs to start.
-
-    The artifacts of its runs must be delivered to MLflow, or not be on this host.
-    """
-    file, problems = ExperimentFile.parse(path)
-    if problems or any(is_due(row, rerun) for row in file.rows):
-        return False
-    folders = [RunFolder(settings.runs_dir / row.run) for row in file.rows if row.run]
-    return all(folder.delivered or folder.end() is None for folder in folders)
+def _notify(line: str) -> None:
+    console().print(escape(line), soft_wrap=True)
 
 
-def _checked(settings: Settings, file: Path, policy: Policy, system: BatchSystem | None) -> ExperimentFile:
-    if system is not None:
-        return batch_checks.load(file, settings, system, policy, list(Registry.load()), plan.reactions())
-    return checks.load(file, inventory(settings.simulate, settings.home), availability(settings), plan.reactions())
+def _warn(line: str) -> None:
+    console().print(f"[yellow]![/] {escape(line)}")
 
 
 def _conclude(file: ExperimentFile, outcomes: Sequence[Outcome], repeat: int) -> None:
@@ -157,30 +160,20 @@ def _conclude_nothing() -> None:
 
 def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) -> None:
     """Repeat a past run in the directory from which it was scheduled."""
-    from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
-    from hypergauge.scheduler.single_run import repeat_run
-    from hypergauge.sql.runs.runs import known_runs
+    from hypergauge.scheduler.repetition import Repetition
 
     with primary(settings) as connection:
         chosen = select_run(connection, selector)
-        others = [one for one in known_runs(connection, chosen.experiment_id) if one.workload == chosen.workload]
-    attempts = [one for one in others if one.position == chosen.position]
-    earlier = RepeatedRun.read(chosen.label, RunFolder(settings.runs_dir / chosen.run_id), chosen.host)
-    [previous] = [one for one in attempts if one.run_id == chosen.run_id]
-    with contextlib.chdir(earlier.directory):
-        gpus = inventory(settings.simulate, settings.home)
-        attempt = max(one.attempt for one in attempts) + 1
-        job = earlier.job(gpus, availability(settings), previous, attempt, plan.reactions())
+        repetition = Repetition.of(connection, settings, chosen)
+    with contextlib.chdir(repetition.earlier.directory):
+        job = repetition.job(inventory(settings.simulate, settings.home), availability(settings), reactions())
         console().print(f"{chosen.label}@{job.attempt} {escape(job.name)}: {escape(job.shown_command)}")
         if show:
             return
-        collocated = len({one.position for one in others}) - 1
-        if collocated:
-            console().print(
-                f"[yellow]![/] It shared its workload with {counted(collocated, 'other run')}, not repeated here."
-            )
+        if repetition.others:
+            _warn(f"It shared its workload with {counted(repetition.others, 'other run')}, not repeated here.")
         with on_this_host(settings) as executor:
-            outcomes = repeat_run(executor, earlier, job, chosen.experiment_id, chosen.workload, policy)
+            outcomes = repetition.run(executor, job, policy)
             executor.settle([outcome.run_id for outcome in outcomes])
     if any(outcome.status != "finished" for outcome in outcomes):
         raise typer.Exit(1)
@@ -218,21 +211,14 @@ def run(
     output_limit: OutputLimit = None,
 ) -> None:
     """Run one command without a file; it is measured like any other run."""
-    from hypergauge.scheduler.job import job_from_command
+    from hypergauge.scheduler.command_line import command_line_job
     from hypergauge.scheduler.single_run import run_command
 
     policy = Policy(timeout).validate()
     settings = Settings.load(output_limit=output_limit)
     gpus = inventory(settings.simulate, settings.home)
-    names = [name for name in (devices or "").split("+") if name]
-    chosen = None if devices is None else tuple(gpus.find(name) for name in names)
-    wanted = Collocation.parse(collocation)
-    if wanted.kind != "shared" and not names:
-        raise BadRequest(f"--collocation {wanted} needs --devices")
-    if problem := collocation_problem(wanted, names, chosen or ()):
-        raise BadRequest(f"--collocation: {problem}")
-    plan.reactions()
-    job = job_from_command(command, name=name, devices=chosen, collocation=wanted)
+    job = command_line_job(command, gpus, name=name, devices=devices, collocation=collocation)
+    reactions()  # the run's rules start later, and a bad bench.toml would fail there
     with on_this_host(settings, copies_output=True) as executor:
         outcome = run_command(executor, job, policy, waits=False)
     _say_what_next(outcome)

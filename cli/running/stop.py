@@ -28,8 +28,8 @@ def stop(selector: Annotated[str, typer.Argument(help="An experiment, a workload
     """
     settings = Settings.load()
     with primary(settings) as connection:
-        stop_runs(connection, settings, selector, getpass.getuser(), _say)
+        stop_runs(connection, settings, selector, getpass.getuser(), _notify)
 
 
-def _say(message: str, run: RunInfo | None) -> None:
+def _notify(message: str, run: RunInfo | None) -> None:
     console().print(f"{run.label} {escape(run.name)} {message}" if run else message)

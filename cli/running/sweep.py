@@ -13,7 +13,6 @@ from hypergauge.cli.common import console
 from hypergauge.core.errors import BadRequest
 from hypergauge.dashboards.terminal import tables
 from hypergauge.scheduler.experiment import sweep as sweeps
-from hypergauge.scheduler.experiment.sweep_file import SweepFile
 
 __all__ = ["register"]
 
@@ -31,11 +30,7 @@ def sweep(
     """Write the experiment file of a grid or a random search."""
     if output is None and not dry_run:
         raise BadRequest("add -o FILE.csv to write the rows, or --dry-run to show them")
-    read = SweepFile.read(spec)
-    try:
-        made = sweeps.rows(read)
-    except BadRequest as error:
-        raise BadRequest(str(error), file=spec) from error
+    made = sweeps.rows_of(spec)
     workloads = len({row["Workload"] for row in made})
     if dry_run:
         columns = [name for name in made[0] if any(row[name] for row in made)]

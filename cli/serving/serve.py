@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -11,15 +10,10 @@ from rich.markup import escape
 
 from hypergauge.cli.common import Json, as_json, console, warn
 from hypergauge.core.config.settings import Settings
-from hypergauge.core.http.server import require_closed
-from hypergauge.core.services import Stack
 from hypergauge.dashboards.terminal import formatting, tables
-from hypergauge.sql.server.database import Database
 from hypergauge.stack.exporter_process import serve_exporter
-from hypergauge.stack.local_exporters import LocalExporters
 from hypergauge.stack.local_stack import availability, start_and_keep
 from hypergauge.stack.shutdown import shut_down
-from hypergauge.stack.tracking_server import tracking_uri
 
 __all__ = ["register"]
 
@@ -104,23 +98,10 @@ def collector_run(
     insecure: Insecure = False,
 ) -> None:
     """Run the collector until SIGTERM or Ctrl-C."""
-    from hypergauge.collector.collector import collect
-    from hypergauge.collector.discovery.config_file import read_config
-    from hypergauge.scheduler.tracking.summary_delivery import SummaryDelivery
+    from hypergauge.stack.collector_process import run_collector
 
     settings = Settings.load(interval=interval, web_config=web_config)
-    require_closed(bind, settings.web_config, insecure=insecure)  # before a database starts
-    if targets is not None:
-        read_config(targets, settings.interval, warn)  # a bad file is refused before a database starts
-    with contextlib.closing(Database(settings)) as database:
-        if away := database.open_or_wait():
-            warn(f"{away}; samples are kept in the spool until the database answers")
-        wanted = targets or LocalExporters(settings, database)
-        with SummaryDelivery(database, lambda: tracking_uri(Stack(settings), settings)):
-            collect(
-                database, wanted, settings.spool_dir, port=port, bind=bind, web=settings.web_config, insecure=insecure,
-                interval=settings.interval,
-            )  # fmt: skip
+    run_collector(settings, targets, bind, port, warn, insecure=insecure)
 
 
 @collector_app.command("check")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from hypergauge.insight import rules
 from hypergauge.insight.rules.rule import Firing, Rule, RuleFailed, Value
+from hypergauge.sql.runs import firings
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["Evaluated", "Swept", "replay", "sweep"]
+__all__ = ["Evaluated", "Swept", "replay", "store", "sweep"]
 
 Values = Mapping[str, Value]
 
@@ -55,6 +56,14 @@ def replay(
         for rule, values in chosen:
             if run.started_at is not None:
                 yield _evaluate(connection, rule, values, run, run.started_at, limit)
+
+
+def store(connection: Connection, evaluated: Iterable[Evaluated]) -> None:
+    """Store the findings of started runs in place of earlier ones; what could not be evaluated changes nothing."""
+    for one in evaluated:
+        if one.failure is None and one.run.started_at is not None:
+            stop = one.run.ended_at or datetime.now(UTC)
+            firings.store(connection, one.run.run_id, one.rule.name, one.firings, start=one.run.started_at, stop=stop)
 
 
 def sweep(

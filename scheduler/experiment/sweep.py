@@ -14,9 +14,24 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.scheduler.experiment.draws import Value
 from hypergauge.scheduler.experiment.sweep_file import SweepFile
 
-__all__ = ["rows", "write"]
+__all__ = ["rows", "rows_of", "write"]
 
 _MOST_ROWS = 100_000
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """Return the rows of the sweep in a file; see `rows`.
+
+    Raises
+    ------
+    BadRequest
+        The file is invalid, or the sweep has too many rows; names the file.
+    """
+    sweep = SweepFile.read(path)
+    try:
+        return rows(sweep)
+    except BadRequest as error:
+        raise BadRequest(str(error), file=path) from error
 
 
 def rows(sweep: SweepFile) -> list[dict[str, str]]:

@@ -24,6 +24,9 @@ __all__ = [
     "unmeasured_hosts",
 ]
 
+# Largest clock offset without a warning: a tenth of a scrape interval.
+_CLOCK_SECONDS = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
@@ -89,6 +92,11 @@ class ClockOffset:
     host: str
     offset: float
     uncertainty: float
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the clock is off beyond doubt."""
+        return abs(self.offset) - self.uncertainty > _CLOCK_SECONDS
 
 
 def register_target(connection: Connection, *, host: str, listener: str, instance: str, url: str) -> int:

@@ -9,8 +9,10 @@ from typing import Any
 
 from psycopg.rows import class_row
 
+from hypergauge.core.errors import BenchError
 from hypergauge.sql.queries.axes import Interval
-from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.database import Connection, Database
+from hypergauge.sql.server.rows import value
 
 __all__ = [
     "Coverage",
@@ -26,6 +28,8 @@ __all__ = [
     "gpus",
     "just_ended",
     "live_values",
+    "reachable_live_values",
+    "series_count",
     "summaries",
     "summaries_between",
     "unsummarised",
@@ -267,3 +271,17 @@ def live_values(connection: Connection, run_ids: Sequence[str]) -> dict[str, Liv
             (list(run_ids),),
         ).fetchall()
     return {row.run_id: row for row in rows}
+
+
+def reachable_live_values(database: Database, run_ids: Sequence[str]) -> dict[str, Live]:
+    """Return the newest usage of running runs; none if the database does not answer."""
+    try:
+        with database.session() as connection:
+            return live_values(connection, run_ids)
+    except BenchError:
+        return {}
+
+
+def series_count(connection: Connection) -> int:
+    """Return the number of series."""
+    return value(connection, int, "select count(*) from series")

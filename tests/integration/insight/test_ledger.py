@@ -207,14 +207,14 @@ def test_what_sharing_saved_is_that_of_the_interference(world: World, start: flo
         world.run(start + 200, start + 288, workload=3, position=2, gpu=GPU, name="b", command="b.py"),
     ]
     statement = "select names, together, mean, slower, missing from sharing_sets(%s)"
-    assert asked(world, statement, alone) == []
-    assert asked(world, statement, beside) == [(["a", "b"], [110], 180, ["a 10%", "b 10%"], None)]
+    assert query(world, statement, alone) == []
+    assert query(world, statement, beside) == [(["a", "b"], [110], 180, ["a 10%", "b 10%"], None)]
     [one] = [one for one in interference(world.connection, ["20"]).sets if one.makespan is not None]
     assert one.makespan is not None
     assert (one.makespan.together, one.makespan.one_by_one) == (110, 180)
-    [(told,)] = asked(world, "select sharing_sentence(%s)", beside)
-    assert {"39%", "10%,"} <= set(told.split())
-    assert asked(world, "select sharing_sentence(%s)", alone) == [(None,)]
+    [(sentence,)] = query(world, "select sharing_sentence(%s)", beside)
+    assert {"39%", "10%,"} <= set(sentence.split())
+    assert query(world, "select sharing_sentence(%s)", alone) == [(None,)]
 
 
 def test_a_set_without_runs_alone_names_them(world: World, start: float) -> None:
@@ -223,9 +223,9 @@ def test_a_set_without_runs_alone_names_them(world: World, start: float) -> None
         world.run(start, start + 60, position=2, gpu=GPU, name="b", command="b.py"),
     ]
     world.run(start + 100, start + 160, workload=2, gpu=GPU, name="a", command="a.py")
-    assert asked(world, "select mean, missing from sharing_sets(%s)", beside) == [(None, ["b"])]
-    [(told,)] = asked(world, "select sharing_sentence(%s)", beside)
-    assert "b never ran alone" in told
+    assert query(world, "select mean, missing from sharing_sets(%s)", beside) == [(None, ["b"])]
+    [(sentence,)] = query(world, "select sharing_sentence(%s)", beside)
+    assert "b never ran alone" in sentence
 
 
 @pytest.mark.parametrize("how", ["running", "crowded"])
@@ -237,5 +237,5 @@ def test_a_set_that_does_not_count_has_no_cost(world: World, start: float, how: 
     ]
     if how == "crowded":
         world.run(start + 120, start + 140, workload=3, gpu=GPU, name="a", command="a.py")
-    assert asked(world, "select * from sharing_sets(%s)", beside) == []
-    assert asked(world, "select sharing_sentence(%s) is not null", beside) == [(True,)]
+    assert query(world, "select * from sharing_sets(%s)", beside) == []
+    assert query(world, "select sharing_sentence(%s) is not null", beside) == [(True,)]

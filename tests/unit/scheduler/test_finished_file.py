@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.scheduler.plan.finished import is_finished
 from hypergauge.scheduler.supervision import unseen_end
 from tests.conftest import Command
 
@@ -56,3 +58,15 @@ def test_what_a_run_has_left_undelivered_is_delivered(command: Command, home: Pa
     assert command("schedule", "done.csv")[0] == 1, "the database is queried"
     folder.mark_delivered()
     assert command("schedule", "done.csv")[0] == 0
+
+
+@pytest.mark.parametrize(("rerun", "finished"), [(None, True), ("failed", False), ("all", False)])
+def test_a_file_is_finished_unless_runs_are_repeated(
+    home: Path, tmp_path: Path, rerun: str | None, finished: bool
+) -> None:
+    assert is_finished(Settings(home=home), tmp_path / "done.csv", rerun) is finished
+
+
+def test_a_file_with_errors_is_not_finished(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "done.csv").write_text(DONE.replace("1,1,", "1,x,"))
+    assert not is_finished(Settings(home=home), tmp_path / "done.csv")

@@ -1,4 +1,4 @@
-"""Database servers of a command: ``BENCH_DSN``, and ``BENCH_READ_DSN`` for reads, which may be a replica."""
+"""Status of the database servers: ``BENCH_DSN``, and ``BENCH_READ_DSN`` for reads, which may be a replica."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hypergauge.sql.server import replica
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.replica import ReplicationState
 
-__all__ = ["Server"]
+__all__ = ["ServerStatus"]
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """Database server, or the reason why it does not answer.
+class ServerStatus:
+    """Status of a database server, or the reason why it does not answer.
 
     Attributes
     ----------
@@ -31,13 +31,13 @@ class Server:
     replication: ReplicationState | None = None
 
     @classmethod
-    def of(cls, connection: Connection) -> Server:
+    def of(cls, connection: Connection) -> ServerStatus:
         """Return the server of a connection."""
         server = inspect(connection)
         return cls(True, server.describe(), server.flavour, replica.replication(connection))
 
     @classmethod
-    def find(cls, settings: Settings) -> Server:
+    def find(cls, settings: Settings) -> ServerStatus:
         """Open the primary database, and return its server."""
         try:
             with Database(settings) as database, database.session() as connection:
@@ -45,7 +45,7 @@ class Server:
         except BenchError as error:
             return cls(False, str(error))
 
-    def and_primary(self, settings: Settings) -> tuple[Server, Server | None]:
+    def and_primary(self, settings: Settings) -> tuple[ServerStatus, ServerStatus | None]:
         """Return the primary, and this server if it is another one, for reads only."""
         if settings.read_dsn is None:
             return self, None
@@ -64,7 +64,7 @@ class Server:
             "behind_seconds": self.replication and self.replication.behind,
         }
 
-    def describe_reads(self, primary: Server) -> tuple[bool, str]:
+    def describe_reads(self, primary: ServerStatus) -> tuple[bool, str]:
         """Return whether reads may go to this server in place of `primary`, and its description."""
         if self.replication is None:
             return False, self.text

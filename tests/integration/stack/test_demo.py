@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from hypergauge.cli.setup import number_demo
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.sql.runs.experiments import choose_id, claim_experiment
+from hypergauge.stack.demo import number_demo
 from tests.support.world import World
 
 TEMPLATE = Path(__file__).parents[3] / "cli/templates/demo/demo.csv"

@@ -1,0 +1,41 @@
+"""Job of ``bench run``, from its options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypergauge.core.errors import BadRequest
+from hypergauge.gpu import Inventory
+from hypergauge.scheduler.experiment.cells import Collocation
+from hypergauge.scheduler.job import Job, job_from_command
+from hypergauge.scheduler.plan.collocation import collocation_problem
+
+__all__ = ["command_line_job"]
+
+
+def command_line_job(
+    command: Sequence[str], inventory: Inventory, *, name: str | None = None, devices: str | None = None,
+    collocation: str = "-",
+) -> Job:  # fmt: skip
+    """Return the job of a command on this host.
+
+    Parameters
+    ----------
+    devices
+        Words of GPUs, joined by ``+``. ``None``: those that the shell sees; empty: none, they are hidden.
+    collocation
+        Text of a collocation.
+
+    Raises
+    ------
+    BadRequest
+        A GPU is unknown, or the collocation is invalid or does not fit the devices.
+    """
+    names = [word for word in (devices or "").split("+") if word]
+    chosen = None if devices is None else tuple(inventory.find(word) for word in names)
+    wanted = Collocation.parse(collocation)
+    if wanted.kind != "shared" and not names:
+        raise BadRequest(f"--collocation {wanted} needs --devices")
+    if problem := collocation_problem(wanted, names, chosen or ()):
+        raise BadRequest(f"--collocation: {problem}")
+    return job_from_command(command, name=name, devices=chosen, collocation=wanted)

@@ -1,0 +1,38 @@
+"""Findings of ``bench doctor``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.services import free_port
+from hypergauge.sql.schema.flavour import Flavour
+from hypergauge.sql.server.database import Database
+from hypergauge.stack.doctor import certificate_findings, findings
+
+
+@pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
+def test_a_working_host_has_no_fault_but_its_gpus(database: Database) -> None:
+    found = {what: ok for what, ok, _ in findings(replace(database.settings, simulate="2xH100"))}
+    assert found["Python"]
+    assert found["database"]
+    assert found["GPU 0"]
+    assert found["GPU 1"]
+    assert found["BENCH_HOME"]
+    assert "exporter host" in found
+    assert "reads (BENCH_READ_DSN)" not in found
+    assert "GPUs" not in found
+
+
+def test_a_database_that_does_not_answer_is_a_finding(tmp_path: Path) -> None:
+    dsn = f"host=127.0.0.1 port={free_port()} dbname=x connect_timeout=2"
+    found = {what: ok for what, ok, _ in findings(Settings(home=tmp_path / "home", dsn=dsn))}
+    assert not found["database"]
+    assert found["BENCH_HOME"]
+
+
+def test_without_certificates_and_a_server_nothing_is_checked(tmp_path: Path) -> None:
+    assert certificate_findings(Settings(home=tmp_path)) == []

@@ -1,0 +1,38 @@
+"""Jobs of ``bench run``."""
+
+from __future__ import annotations
+
+import pytest
+
+from hypergauge.core.errors import BadRequest
+from hypergauge.gpu import inventory
+from hypergauge.scheduler.command_line import command_line_job
+
+GPUS = inventory("2xH100")
+
+
+@pytest.mark.parametrize(("devices", "expected"), [(None, None), ("", ()), ("1", (1,)), ("0+1", (0, 1))])
+def test_devices_of_a_command(devices: str | None, expected: tuple[int, ...] | None) -> None:
+    job = command_line_job(["python", "train.py", "--lr", "0.1"], GPUS, devices=devices)
+    assert (None if job.devices is None else tuple(gpu.index for gpu in job.devices)) == expected
+    assert (job.name, job.params["lr"]) == ("train", "0.1")
+
+
+def test_its_name_and_its_collocation() -> None:
+    job = command_line_job(["true"], GPUS, name="mine", devices="0", collocation="MPS:50")
+    assert (job.name, str(job.collocation)) == ("mine", "MPS:50")
+
+
+@pytest.mark.parametrize(
+    ("devices", "collocation", "names"),
+    [
+        ("2", "-", "2"),
+        (None, "MPS", "--devices"),
+        ("", "MPS", "--devices"),
+        ("0+1", "3g.40gb", "--collocation"),
+        ("0", "9g.80gb", "9g.80gb"),
+    ],
+)
+def test_what_does_not_fit_is_refused(devices: str | None, collocation: str, names: str) -> None:
+    with pytest.raises(BadRequest, match=names):
+        command_line_job(["true"], GPUS, devices=devices, collocation=collocation)
