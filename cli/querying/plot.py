@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -14,14 +14,6 @@ from hypergauge.cli.common import ChartAxis, ChartScopes, Json, as_json, check_f
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.core.files.run_folder import write_atomically
 from hypergauge.sql.runs.selection import select_runs
-
-if TYPE_CHECKING:
-    from hypergauge.dashboards.plots.panels import Layout
-    from hypergauge.dashboards.plots.rows import BarLayout
-    from hypergauge.insight.charts.bars import Bars
-    from hypergauge.insight.charts.chart import Chart
-    from hypergauge.insight.charts.parallel import Parallel
-    from hypergauge.insight.charts.scatter import Scatter
 
 __all__ = ["inches", "register"]
 
@@ -74,52 +66,24 @@ def plot(
     _check_parameters(kind, by, metrics or (), facet, x)
     width_and_height = inches(size)
     check_folder(output)
+    looks: dict[str, Any] = {"style": style, "size": width_and_height, "title": title, "notes": notes}
     if kind == "ledger":
-        looks = {"style": style, "size": width_and_height, "title": title, "notes": notes}
         _ledger(selectors, metrics or (), output, looks, json=json)
         return
-    metrics = metrics or []
-    # With numpy: slow to import.
-    from hypergauge.dashboards.plots.panels import Layout, lay_out
-    from hypergauge.dashboards.plots.rows import lay_out_bars
-    from hypergauge.insight.charts.bars import bars
-    from hypergauge.insight.charts.chart import chart
-    from hypergauge.insight.charts.parallel import parallel
-    from hypergauge.insight.charts.parameters import facets
-    from hypergauge.insight.charts.scatter import scatter
+    from hypergauge.dashboards.plots.content import read_content  # with numpy: slow to import
 
-    found: Chart | Bars | Scatter | Parallel
-    layout: Layout | BarLayout | Scatter | Parallel
     with reading(measured=selectors) as connection:
         runs = select_runs(connection, selectors, every_attempt=kind == "scatter")
-        if kind == "bars":
-            found = bars(connection, runs, metrics, by=by, scopes=scope)
-            layout = lay_out_bars(found)
-        elif kind == "parallel":
-            found = layout = parallel(connection, runs, metrics, scopes=scope)
-        elif x is not None:
-            found = layout = scatter(connection, runs, metrics, x, scopes=scope)
-        else:
-            panels = None if facet is None else facets(runs, facet)
-            found = chart(connection, runs, metrics, by=by, align=align, scopes=scope, points=_POINTS[suffix])
-            layout = lay_out(found, panels)
-    if isinstance(layout, Layout) and suffix == ".html":
-        from hypergauge.dashboards.plots.page import page
-
-        drawn = page(
-            [layout],
-            title or f"{', '.join(dict.fromkeys(p.axis.name for p in layout.panels))} of {', '.join(selectors)}",
-        ).encode()
-    else:
-        from hypergauge.dashboards.plots.figure import Looks, draw  # imports matplotlib, a quarter of a second
-
-        drawn = draw(layout, suffix, Looks(style, width_and_height, title, notes))
-    write_atomically(output, drawn, 0o666)
+        content = read_content(
+            connection, runs, metrics or [], kind=kind, by=by, align=align, scopes=scope, facet=facet, x=x,
+            points=_POINTS[suffix],
+        )  # fmt: skip
+    write_atomically(output, content.drawn(suffix, selectors=selectors, **looks), 0o666)
     if json:
-        as_json({"file": str(output), **found.as_dict()})
+        as_json({"file": str(output), **content.found.as_dict()})
         return
     console().print(f"Wrote {escape(str(output))}")
-    show_notices(found.notices)
+    show_notices(content.found.notices)
 
 
 def _check_kind(
