@@ -15,6 +15,7 @@ from hypergauge.sql.runs import runs
 from hypergauge.sql.server.database import Connection
 
 __all__ = [
+    "ON_REQUEST",
     "VANISHED",
     "ask_to_stop",
     "end_lost_run",
@@ -28,6 +29,8 @@ __all__ = [
 
 # Begin of the reason of a run whose supervisor has died; SQL functions compare with it.
 VANISHED = "its supervisor vanished"
+# Reason of a stop without another one.
+ON_REQUEST = "stopped on request"
 
 
 def is_supervised(folder: RunFolder) -> bool:
@@ -52,13 +55,15 @@ def may_write(folder: RunFolder) -> bool:
 
 
 def ask_to_stop(folder: RunFolder, reason: str | None = None) -> bool:
-    """Ask the supervisor of a run on this host to end it; return whether there is one."""
+    """Ask the supervisor of a run on this host to end it; return whether there is one.
+
+    Without a reason, that of an earlier request stays. The reason precedes the signal, which a thread may handle late.
+    """
     state = folder.state()
     if state is None or not is_alive(state.pid, state.created):
         return False
-    if reason is not None:
-        with contextlib.suppress(OSError):  # on a full disk the run stops without the reason
-            folder.ask_to_stop(reason)
+    with contextlib.suppress(OSError):  # on a full disk the run stops without the reason
+        folder.ask_to_stop(reason or folder.stop_reason() or ON_REQUEST)
     try:
         os.kill(state.pid, signal.SIGTERM)
     except ProcessLookupError:

@@ -29,6 +29,7 @@ from hypergauge.core.system.polling import readable
 from hypergauge.core.system.processes import identity
 from hypergauge.scheduler import profilers
 from hypergauge.scheduler.environments.containers import end_container
+from hypergauge.scheduler.supervision import ON_REQUEST
 from hypergauge.scheduler.supervisor.lease import Lease
 from hypergauge.scheduler.supervisor.limits import Memory, own_peak
 from hypergauge.scheduler.supervisor.order import Order
@@ -138,7 +139,8 @@ class Supervisor:
         if ended.returncode == 0:
             return "finished"
         # A scheduler that was interrupted twice asks the supervisor first, and then kills the run itself.
-        return "stopped" if self._stop_requested and ended.returncode < 0 else "failed"
+        requested = self._stop_requested or self.folder.stop_reason() is not None
+        return "stopped" if requested and ended.returncode < 0 else "failed"
 
     def _end(
         self, started_at: float, ended_at: float, status: str, exit_code: int | None, reason: str | None
@@ -166,7 +168,7 @@ class Supervisor:
 
     def _reason(self, status: str, started_at: float, ended: profilers.CommandEnd, memory: Memory) -> str | None:
         if status == "stopped":
-            return self.folder.stop_reason() or "stopped on request"
+            return self.folder.stop_reason() or ON_REQUEST
         if status == "timeout":
             return self.order.deadline(started_at)[1]
         why = failure(CommandExit(ended.returncode, last_lines(ended.log), memory, Memory.read(), self._peak_bytes()))

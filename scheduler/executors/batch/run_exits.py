@@ -5,13 +5,11 @@ from __future__ import annotations
 import signal
 
 from hypergauge.scheduler.executors.base import JobState, RunExit
-from hypergauge.scheduler.supervision import VANISHED
+from hypergauge.scheduler.supervision import ON_REQUEST, VANISHED
 from hypergauge.sql.runs.jobs import JobRun
 
 __all__ = ["STOPPED_BEFORE", "asked_by", "exit_of", "was_taken"]
 
-# The supervisor's reason for a stop that was requested without a reason.
-_STOPPED = "stopped on request"
 # Reason for the stop of a queued run.
 STOPPED_BEFORE = "it was stopped before it began"
 _KILLED = frozenset({128 + signal.SIGTERM, 128 + signal.SIGKILL})
@@ -28,7 +26,7 @@ def was_taken(run: JobRun) -> bool:
         case "pending" | "running":
             return True
         case "stopped":
-            return run.reason == _STOPPED
+            return run.reason == ON_REQUEST
         case "failed":
             return (run.reason or "").startswith(VANISHED) or run.exit_code in _KILLED
     return False

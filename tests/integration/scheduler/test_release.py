@@ -24,6 +24,7 @@ from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.job import job_from_command
 from hypergauge.scheduler.schedule import run_file
 from hypergauge.scheduler.single_run import run_command
+from hypergauge.scheduler.supervision import ask_to_stop
 from hypergauge.sql.runs import runs
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Connection, Database
@@ -214,9 +215,10 @@ def test_a_second_interrupt_between_two_requests_to_stop_leaves_no_run_failed(
 def test_a_run_killed_after_the_request_to_stop_it_is_stopped(executor: LocalExecutor, settings: Settings) -> None:
     def stop_and_kill() -> None:
         [state] = wait_for(lambda: started_runs(settings), "the run")
+        [folder] = settings.runs_dir.glob("*")
         supervisor = psutil.Process(state.pid)
         supervisor.suspend()  # as on a busy machine: the request and the end of the command reach it at once
-        supervisor.terminate()
+        assert ask_to_stop(RunFolder(folder))
         command = psutil.Process(state.root_pid)
         command.kill()
         wait_for(lambda: command.status() == psutil.STATUS_ZOMBIE, "its end")
