@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tests and the stack start hundreds of commands. Without bytecode, each would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all lint format clean
+.PHONY: demo test test-all lint docs format clean
 
 demo: .venv/installed
 	$(BIN)/bench demo
@@ -35,6 +35,10 @@ lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documentation as a site in build/site; a broken link is an error.
+docs: .venv/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: .venv/installed-dev
 	$(BIN)/ruff check --fix .

@@ -191,7 +191,7 @@ def _made(server: str, name: str, home: Path) -> Iterator[Database]:
 
 @contextlib.contextmanager
 def streaming_replica(primary: EmbeddedServer, folder: Path) -> Iterator[EmbeddedServer]:
-    """Yield a streaming replica of a running server, created as in ``docs/replica.md``, with a slot of its own."""
+    """Yield a streaming replica of a running server, created as in ``docs/how-to/replica.md``, with a slot of its own."""
     server = EmbeddedServer(folder, binaries=primary.programs.folder, major=primary.programs.major)
     folder.mkdir(parents=True)
     slot = f"replica_{uuid.uuid4().hex[:8]}"

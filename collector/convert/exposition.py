@@ -94,7 +94,7 @@ class Parser:
     """Parser of one target's responses.
 
     The parser looks up a line's prefix ``name{labels}`` as raw bytes. Only a new prefix goes through the reference
-    parser, `prometheus_client.parser`. The results are equal except for the cases in docs/exposition.md. The main one:
+    parser, `prometheus_client.parser`. The results are equal except for the cases in docs/reference/exposition.md. The main one:
     a malformed line loses only itself, not the whole response.
 
     Parameters

@@ -56,7 +56,7 @@ def require_closed(bind: str, web: Path | None = None, *, insecure: bool = False
         where = "" if web is None else f" in {web}"
         raise BadRequest(
             f"{bind!r} may be reached from other hosts, and {there_is}{where}: bind to 127.0.0.1, give a --web-config "
-            "with both (docs/tls.md), or allow it by --insecure"
+            "with both (docs/how-to/tls.md), or allow it by --insecure"
         )
 
 

@@ -153,7 +153,7 @@ def read(connection: Connection, run: RunInfo) -> Signals | None:
     if curves.keys() & {"gpu_sm_active", "gpu_utilization"}:  # the host's power adds little
         for name in ("system_power", "cpu_power"):
             curves.pop(name, None)
-    if "gpu_sm_active" in curves:  # the better quantity, see docs/quantities.md
+    if "gpu_sm_active" in curves:  # the better quantity, see docs/reference/quantities.md
         curves.pop("gpu_utilization", None)
     return assembled(list(curves.values()), step, run.duration)
 

@@ -68,7 +68,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def shown(language: str) -> str:
     """Return the page's code in a language."""
-    page = (ROOT / "docs/exporters.md").read_text()
+    page = (ROOT / "docs/how-to/exporters.md").read_text()
     [text] = re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     return str(text)
 
@@ -125,7 +125,7 @@ def test_the_page_shows_the_example() -> None:
 
 
 def test_the_page_lists_every_exporter(tmp_path: Path) -> None:
-    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/exporters.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/how-to/exporters.md").read_text(), re.MULTILINE)
     assert sorted(rows) == sorted(LISTENERS)
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][GROUP]
     assert set(points) <= set(LISTENERS)

@@ -13,7 +13,7 @@ from hypergauge.exporters.dcgm.fields import default_list
 from tests.support.world import World
 
 SCRAPES = Path(__file__).parents[2] / "data" / "scrapes"
-QUANTITIES = Path(__file__).parents[3] / "docs" / "quantities.md"
+QUANTITIES = Path(__file__).parents[3] / "docs" / "reference" / "quantities.md"
 GPU = "GPU-8b1f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4"
 WATTS = 512.25
 MIB = 2**20

@@ -14,7 +14,7 @@ from tests.support.data.reference import reference
 pytestmark = pytest.mark.flavours
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "sql-reference.md"
+PAGE = ROOT / "docs" / "reference" / "sql-reference.md"
 SECTION = re.compile(r"(?<=<!-- reference -->\n).*(?=<!-- /reference -->)", re.DOTALL)
 
 RELATIONS = {

@@ -206,12 +206,14 @@ def test_every_code_has_a_case_and_a_severity(world: World) -> None:
 
 def test_the_documentation_lists_every_code_with_its_severity(world: World) -> None:
     codes = world.connection.execute("select code, severity from notice_codes()").fetchall()
-    listed = re.findall(r"^\| `(\w+)` \| (info|warning) \|", (DOCS / "notices.md").read_text(), re.MULTILINE)
+    listed = re.findall(
+        r"^\| `(\w+)` \| (info|warning) \|", (DOCS / "reference" / "notices.md").read_text(), re.MULTILINE
+    )
     assert listed == codes
 
 
 def test_the_documentation_lists_every_reason() -> None:
-    _, reasons = (DOCS / "notices.md").read_text().split("## Reasons")
+    _, reasons = (DOCS / "reference" / "notices.md").read_text().split("## Reasons")
     assert re.findall(r"^\| `(\w+)` \|", reasons, re.MULTILINE) == [code for code, *_ in REASONS]
 
 

@@ -1,4 +1,4 @@
-"""Tables of docs/exposition.md, checked with both parsers."""
+"""Tables of docs/reference/exposition.md, checked with both parsers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as text_fami
 
 from hypergauge.collector.convert.exposition import GarbageExposition, Parser
 
-PAGE = Path(__file__).parents[3] / "docs" / "exposition.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "exposition.md"
 
 
 def rows() -> list[tuple[bool, str, str, str]]:

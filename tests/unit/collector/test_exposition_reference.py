@@ -140,7 +140,7 @@ def test_lines_that_the_reference_refuses_are_malformed(lines: list[str]) -> Non
 
 
 def known_to_differ(line: str) -> bool:
-    """Return whether docs/exposition.md lists the difference for such a line."""
+    """Return whether docs/reference/exposition.md lists the difference for such a line."""
     words = line.rpartition("}")[2].replace("\t", " ").split() if "}" in line else line.split()[1:]
     spaced = "}" in line and len(line.partition("{")[0].split()) > 1
     return (

@@ -10,7 +10,7 @@ from hypergauge.core import durations
 from hypergauge.insight import rules
 from hypergauge.insight.rules import PRESETS, Rule, Value
 
-PAGE = Path(__file__).parents[3] / "docs" / "rules.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "rules.md"
 TABLE = re.compile(r"(?<=<!-- rules -->\n).*(?=<!-- /rules -->)", re.DOTALL)
 
 # By rule, the default in AWS's documentation and then a different one in its SDK; AWS calls `warm_up` patience; at 0.5 s per point.

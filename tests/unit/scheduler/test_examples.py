@@ -42,7 +42,9 @@ def test_the_sweep_becomes_an_experiment_file_in_order(tmp_path: Path) -> None:
 
 def test_the_sweep_of_the_docs_is_in_order(tmp_path: Path) -> None:
     shown = re.findall(
-        r"^```toml\n(\[experiment\].*?)^```", (ROOT / "docs/experiments.md").read_text(), re.MULTILINE | re.DOTALL
+        r"^```toml\n(\[experiment\].*?)^```",
+        (ROOT / "docs/reference/experiments.md").read_text(),
+        re.MULTILINE | re.DOTALL,
     )
     assert len(shown) == 1
     (tmp_path / "sweep.toml").write_text(shown[0])
@@ -60,7 +62,9 @@ def test_rows_with_models_become_commands_by_an_entry_point(monkeypatch: pytest.
 
 def test_what_the_docs_show_of_environments_is_in_order(tmp_path: Path) -> None:
     [shown] = re.findall(
-        r"^```toml\n(\[environments.*?)^```", (ROOT / "docs/experiments.md").read_text(), re.MULTILINE | re.DOTALL
+        r"^```toml\n(\[environments.*?)^```",
+        (ROOT / "docs/reference/experiments.md").read_text(),
+        re.MULTILINE | re.DOTALL,
     )
     (tmp_path / "bench.toml").write_text(shown)
     assert set(named_environments(tmp_path)) == {"pytorch", "tensorflow"}
@@ -73,7 +77,7 @@ def in_a_job(fields: str) -> str:
 
 
 def test_what_the_docs_show_of_targets_is_in_order(tmp_path: Path) -> None:
-    shown = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/targets.md").read_text(), re.MULTILINE | re.DOTALL)
+    shown = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/how-to/targets.md").read_text(), re.MULTILINE | re.DOTALL)
     assert len(shown) == 5
     for text in shown:
         whole = text if text.startswith(("-", "global", "scrape_configs")) else in_a_job(text)
