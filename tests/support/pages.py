@@ -1,0 +1,186 @@
+"""Pages of the documentation as tests: the blocks of a page, run as a reader runs them, in order and in one shell.
+
+* ``sh``, ``python`` and ``sql`` blocks run; each must succeed.
+* A block with ``title="FILE"`` is that file.
+* A ``text`` block after one of them is its output. Numbers differ, and ``…`` stands for any text.
+* ``<!--- demo --->`` is the demo's experiment, which the reader has.
+* ``<!--- skip: next "REASON" --->`` leaves out the next block, ``skip: start`` and ``skip: end`` several.
+* ``<!--- invisible-code-block: sh`` … ``--->`` is a block that a reader does not see.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import SkipTest
+
+import psycopg
+from sybil import Document, Example, Region, Sybil
+from sybil.parsers.abstract.lexers import BlockLexer
+from sybil.parsers.markdown import SkipParser
+from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer, RawFencedCodeBlockLexer
+from sybil.typing import Evaluator, Lexer
+
+from tests.support.home import Home
+from tests.support.waiting import HUNG_SECONDS
+
+__all__ = ["Reader", "run_page"]
+
+_FENCE = RawFencedCodeBlockLexer(re.compile(r"(?P<language>\w+)?(?P<options>[^\n]*)\n"))
+_INVISIBLE = DirectiveInHTMLCommentLexer(r"invisible-code-block", r"\w+")
+_DEMO = DirectiveInHTMLCommentLexer("demo")
+_TITLE = re.compile(r'title="([^"]+)"')
+# A shell keeps its folder and its variables from one block to the next.
+_SHELL = """
+trap 'pwd > {state}/folder; export -p > {state}/variables' EXIT
+[ ! -e {state}/variables ] || . {state}/variables
+[ ! -e {state}/folder ] || cd "$(cat {state}/folder)"
+"""
+
+
+@dataclass
+class Reader:
+    """A reader of one page, with a home of their own.
+
+    Attributes
+    ----------
+    demo
+        Capsule of the demo's experiment.
+    output
+        What the last block wrote.
+    """
+
+    home: Home
+    demo: Path
+    output: str = ""
+
+    @property
+    def _state(self) -> Path:
+        return self.home.path.with_name("shell")
+
+    def shell(self, source: str) -> None:
+        """Run a block in the shell."""
+        self._state.mkdir(exist_ok=True)
+        prelude = _SHELL.format(state=shlex.quote(str(self._state)))
+        self._run(["bash", "-euo", "pipefail", "-c", prelude + source], source)
+
+    def python(self, source: str) -> None:
+        """Run a block as a script, in the shell's folder."""
+        script = self._state.with_name("block.py")
+        script.write_text(source)
+        self.shell(f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}")
+
+    def sql(self, source: str) -> None:
+        """Run a block in the database; its output is the columns' names and the rows."""
+        with psycopg.connect(self.home.dsn, options="-csearch_path=bench,public") as connection:
+            cursor = connection.execute(source.encode())
+            lines = [
+                [column.name for column in cursor.description or ()],
+                *(cursor.fetchall() if cursor.description else []),
+            ]
+        self.output = "\n".join(" | ".join("" if value is None else str(value) for value in line) for line in lines)
+
+    def import_demo(self) -> None:
+        """Have the demo's experiment."""
+        self.home.bench("import", self.demo)
+
+    def write(self, name: str, source: str) -> None:
+        """Write a file of the page, in the shell's folder."""
+        folder = self._state / "folder"
+        path = (Path(folder.read_text().strip()) if folder.exists() else self.home.folder) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+
+    def end(self) -> None:
+        """Stop what the page has started."""
+        self.home.end()
+        self.home.bench("down")
+
+    def _run(self, words: list[str], source: str) -> None:
+        done = subprocess.run(
+            words, cwd=self.home.folder, env=self.home.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, timeout=HUNG_SECONDS, check=False,
+        )  # fmt: skip
+        self.output = done.stdout
+        if done.returncode:
+            raise AssertionError(f"{source}\nended with status {done.returncode}:\n{done.stdout}")
+
+
+def run_page(page: Path, reader: Reader) -> int:
+    """Run the blocks of a page; return how many ran."""
+    ran = 0
+
+    def block(example: Example) -> str | None:
+        nonlocal ran
+        language, source, title = example.parsed
+        if language == "text":
+            return None if (missing := missing_line(source, reader.output)) is None else (
+                f"the output lacks {missing!r}:\n{reader.output}"
+            )  # fmt: skip
+        if title:
+            reader.write(title, source)
+        elif language == "demo":
+            reader.import_demo()
+        elif language in ("sh", "python", "sql"):
+            {"sh": reader.shell, "python": reader.python, "sql": reader.sql}[language](source)
+            ran += 1
+        return None
+
+    sybil = Sybil([_parser(block), SkipParser()])
+    for example in sybil.parse(page).examples():
+        with contextlib.suppress(SkipTest):  # of this block, not of the page
+            example.evaluate()
+    return ran
+
+
+def missing_line(shown: str, output: str) -> str | None:
+    """Return the first shown line that the output lacks after the lines before it; numbers may differ."""
+    at = 0
+    lines = output.splitlines()
+    for line in filter(str.strip, shown.splitlines()):
+        pattern = _pattern(line)
+        while at < len(lines) and not pattern.search(lines[at]):
+            at += 1
+        if at == len(lines) and line.strip() != "…":
+            return line
+        at += line.strip() != "…"
+    return None
+
+
+def _pattern(line: str) -> re.Pattern[str]:
+    words = [word for word in line.split() if not set(word) <= set("─━-+|│=")]
+    return re.compile(r"[\s─━|│]+".join(map(_word, words)))
+
+
+def _word(word: str) -> str:
+    if word == "…":
+        return r".*?"
+    if re.search(r"\d", word):
+        return r"\S+"
+    return re.escape(word).replace("…", ".*")
+
+
+def _parser(evaluate: Evaluator) -> Callable[[Document], list[Region]]:
+    def parse(document: Document) -> list[Region]:
+        found = []
+        for lexer in (_FENCE, _INVISIBLE, _DEMO):
+            for region in _lexed(lexer, document):
+                values = region.lexemes
+                language = values.get("language") or values.get("arguments") or values.get("directive") or ""
+                title = _TITLE.search(values.get("options") or "")
+                region.parsed = (language.strip(), str(values.get("source", "")), title and title[1])
+                region.evaluator = evaluate
+                found.append(region)
+        return found
+
+    return parse
+
+
+def _lexed(lexer: Lexer | BlockLexer, document: Document) -> list[Region]:
+    return list(lexer(document))
