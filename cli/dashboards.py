@@ -17,7 +17,7 @@ from hypergauge.dashboards.grafana.boards import BOARDS, board
 from hypergauge.dashboards.grafana.choices import with_mlflow
 from hypergauge.dashboards.grafana.push import FOLDER, Grafana
 from hypergauge.dashboards.grafana.queries import Json as Dashboard
-from hypergauge.stack.grafana import grafana_url
+from hypergauge.stack.services.grafana import grafana_url
 
 __all__ = ["register"]
 

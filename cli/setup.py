@@ -22,7 +22,7 @@ from hypergauge.scheduler.plan import checks
 from hypergauge.sql.runs.experiments import choose_id
 from hypergauge.stack.demo import DEMO_EXPERIMENT, number_demo, with_a_gpu, write_template
 from hypergauge.stack.doctor import certificate_findings, findings
-from hypergauge.stack.local_stack import availability
+from hypergauge.stack.services.local_stack import availability
 
 __all__ = ["register"]
 

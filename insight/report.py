@@ -16,7 +16,7 @@ from hypergauge.insight.ledger.ledger import ledger
 from hypergauge.insight.ledger.model import Ledger
 from hypergauge.insight.sharing.collocation import facts, interference, verdict
 from hypergauge.insight.sharing.interference import Interference
-from hypergauge.sql.queries.charts import software_keys
+from hypergauge.sql.queries.charts.charts import software_keys
 from hypergauge.sql.queries.notices import Notice, notices
 from hypergauge.sql.queries.report import Device, Finding, Phase, Quality, Steps, devices, findings, phases, steps
 from hypergauge.sql.queries.summaries import coverage

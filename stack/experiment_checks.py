@@ -15,7 +15,7 @@ from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.plan import checks
 from hypergauge.scheduler.plan.checks import Reactions
 from hypergauge.scheduler.plan.policy import Policy
-from hypergauge.stack.local_stack import availability
+from hypergauge.stack.services.local_stack import availability
 
 __all__ = ["checked_file", "reactions"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import NoData
 from hypergauge.sql.runs.selection import RunInfo
-from hypergauge.stack.tracking_server import own_tracking_server
+from hypergauge.stack.services.tracking_server import own_tracking_server
 
 __all__ = ["OUTPUT", "remote_output"]
 

@@ -11,8 +11,8 @@ from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.sql.runs import run_annotations
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
-from hypergauge.stack.local_stack import local_stack
-from hypergauge.stack.tracking_server import own_tracking_server
+from hypergauge.stack.services.local_stack import local_stack
+from hypergauge.stack.services.tracking_server import own_tracking_server
 
 __all__ = ["remove"]
 

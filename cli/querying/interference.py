@@ -74,8 +74,8 @@ def interference(
 
 
 def _draw(found: Interference, output: Path, style: str, size: tuple[float, float] | None, title: str) -> None:
+    from hypergauge.dashboards.plots.drawings.heatmap import draw_heatmap
     from hypergauge.dashboards.plots.figure import Looks
-    from hypergauge.dashboards.plots.heatmap import draw_heatmap
     from hypergauge.dashboards.terminal import sharing
 
     if not (grids := sharing.grids(found)):

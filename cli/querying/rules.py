@@ -45,7 +45,7 @@ def register(commands: typer.Typer) -> None:
 @app.command()
 def run(port: Port = 0, bind: Bind = "127.0.0.1", web_config: WebConfigFile = None, insecure: Insecure = False) -> None:
     """Evaluate rules on the running runs of this BENCH_HOME, until SIGTERM or Ctrl-C."""
-    from hypergauge.stack.rule_process import evaluate_rules
+    from hypergauge.stack.services.rule_process import evaluate_rules
 
     evaluate_rules(Settings.load(web_config=web_config), bind, port, insecure=insecure)
 

@@ -17,10 +17,10 @@ from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import write_atomically
-from hypergauge.sql.queries.charts import software_keys
+from hypergauge.sql.queries.charts.charts import software_keys
 from hypergauge.sql.runs.selection import select_runs, workload_ids
 from hypergauge.sql.server.database import Connection
-from hypergauge.stack.grafana import grafana_url
+from hypergauge.stack.services.grafana import grafana_url
 
 if TYPE_CHECKING:
     from hypergauge.insight.charts.chart import Chart

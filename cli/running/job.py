@@ -14,8 +14,8 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.files import private
 from hypergauge.scheduler.executors.registry import load_batch_system
 from hypergauge.stack.experiment_checks import reactions
-from hypergauge.stack.job_spools import drain_ended_jobs
-from hypergauge.stack.local_stack import availability
+from hypergauge.stack.services.job_spools import drain_ended_jobs
+from hypergauge.stack.services.local_stack import availability
 
 __all__ = ["register"]
 

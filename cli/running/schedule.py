@@ -25,8 +25,8 @@ from hypergauge.scheduler.plan.policy import Policy
 from hypergauge.sql.runs.selection import select_run
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.experiment_checks import checked_file, reactions
-from hypergauge.stack.local_stack import availability
-from hypergauge.stack.shutdown import shut_down_unused
+from hypergauge.stack.services.local_stack import availability
+from hypergauge.stack.services.shutdown import shut_down_unused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +123,7 @@ def _preview(
     into: bool, show: bool,
 ) -> None:  # fmt: skip
     """Check the plan before anything starts; with `show`, show it."""
-    from hypergauge.scheduler.preview import check_owner, preview
+    from hypergauge.scheduler.requests.preview import check_owner, preview
 
     with Database(settings) as database:
         if not into:
@@ -160,7 +160,7 @@ def _conclude_nothing() -> None:
 
 def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) -> None:
     """Repeat a past run in the directory from which it was scheduled."""
-    from hypergauge.scheduler.repetition import Repetition
+    from hypergauge.scheduler.requests.repetition import Repetition
 
     with primary(settings) as connection:
         chosen = select_run(connection, selector)
@@ -211,8 +211,8 @@ def run(
     output_limit: OutputLimit = None,
 ) -> None:
     """Run one command without a file; it is measured like any other run."""
-    from hypergauge.scheduler.command_line import command_line_job
-    from hypergauge.scheduler.single_run import run_command
+    from hypergauge.scheduler.requests.command_line import command_line_job
+    from hypergauge.scheduler.requests.single_run import run_command
 
     policy = Policy(timeout).validate()
     settings = Settings.load(output_limit=output_limit)

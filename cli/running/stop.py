@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from hypergauge.cli.common import console, primary
 from hypergauge.core.config.settings import Settings
-from hypergauge.scheduler.stopping import stop_runs
+from hypergauge.scheduler.requests.stopping import stop_runs
 from hypergauge.sql.runs.selection import RunInfo
 
 __all__ = ["register"]

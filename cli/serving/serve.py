@@ -11,9 +11,9 @@ from rich.markup import escape
 from hypergauge.cli.common import Json, as_json, console, warn
 from hypergauge.core.config.settings import Settings
 from hypergauge.dashboards.terminal import formatting, tables
-from hypergauge.stack.exporter_process import serve_exporter
-from hypergauge.stack.local_stack import availability, start_and_keep
-from hypergauge.stack.shutdown import shut_down
+from hypergauge.stack.services.exporter_process import serve_exporter
+from hypergauge.stack.services.local_stack import availability, start_and_keep
+from hypergauge.stack.services.shutdown import shut_down
 
 __all__ = ["register"]
 
@@ -98,7 +98,7 @@ def collector_run(
     insecure: Insecure = False,
 ) -> None:
     """Run the collector until SIGTERM or Ctrl-C."""
-    from hypergauge.stack.collector_process import run_collector
+    from hypergauge.stack.services.collector_process import run_collector
 
     settings = Settings.load(interval=interval, web_config=web_config)
     run_collector(settings, targets, bind, port, warn, insecure=insecure)

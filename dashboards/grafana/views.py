@@ -13,7 +13,7 @@ from hypergauge.dashboards.grafana.model.fields import by_label, for_query
 from hypergauge.dashboards.grafana.model.layout import aligned_dashboard, board_link
 from hypergauge.dashboards.grafana.queries import Json, literal, literals
 from hypergauge.insight.charts.view import Found, ViewChart
-from hypergauge.sql.queries.charts import software_keys
+from hypergauge.sql.queries.charts.charts import software_keys
 from hypergauge.sql.queries.summaries import coverage
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
 from hypergauge.dashboards.palette import STROKES
-from hypergauge.sql.queries.chart_styles import ChartStyle
+from hypergauge.sql.queries.charts.chart_styles import ChartStyle
 
 __all__ = [
     "FAINT",

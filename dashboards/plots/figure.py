@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from hypergauge.dashboards.plots.canvas import SUFFIXES, Looks, saved
-from hypergauge.dashboards.plots.curves import draw_curves
-from hypergauge.dashboards.plots.dots import draw_dots
+from hypergauge.dashboards.plots.drawings.curves import draw_curves
+from hypergauge.dashboards.plots.drawings.dots import draw_dots
+from hypergauge.dashboards.plots.drawings.parallel import draw_parallel
+from hypergauge.dashboards.plots.drawings.scatter import draw_scatter
 from hypergauge.dashboards.plots.panels import Layout
-from hypergauge.dashboards.plots.parallel import draw_parallel
 from hypergauge.dashboards.plots.rows import BarLayout
-from hypergauge.dashboards.plots.scatter import draw_scatter
 from hypergauge.dashboards.plots.styles import applied
 from hypergauge.insight.charts.parallel import Parallel
 from hypergauge.insight.charts.scatter import Scatter

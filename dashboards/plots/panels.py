@@ -13,7 +13,7 @@ from hypergauge.dashboards.terminal.formatting import SIMULATED
 from hypergauge.insight.charts.bars import Bar
 from hypergauge.insight.charts.chart import Chart, Floats, Series
 from hypergauge.insight.charts.spread import Spread, extremes, spread
-from hypergauge.sql.queries.chart_styles import ChartStyle
+from hypergauge.sql.queries.charts.chart_styles import ChartStyle
 
 __all__ = ["MANY", "Crowd", "Entry", "Layout", "Line", "Panel", "entries", "from_zero", "lay_out"]
 

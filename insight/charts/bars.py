@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hypergauge.insight.charts.subject import Subject, subject
-from hypergauge.sql.queries.chart_styles import ChartStyle
-from hypergauge.sql.queries.charts import Measured
+from hypergauge.sql.queries.charts.chart_styles import ChartStyle
+from hypergauge.sql.queries.charts.charts import Measured
 from hypergauge.sql.queries.notices import Notice
 from hypergauge.sql.queries.summaries import final_metrics
 from hypergauge.sql.runs.selection import RunInfo

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from hypergauge.core.errors import NoData
 from hypergauge.insight.charts.curves import Drawing, hardware, shared, software
 from hypergauge.insight.charts.subject import Subject, subject
-from hypergauge.sql.queries.chart_styles import ChartStyle
-from hypergauge.sql.queries.charts import Curve
+from hypergauge.sql.queries.charts.chart_styles import ChartStyle
+from hypergauge.sql.queries.charts.charts import Curve
 from hypergauge.sql.queries.notices import Notice
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection

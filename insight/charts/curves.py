@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hypergauge.sql.queries.axes import Span, positions
-from hypergauge.sql.queries.chart_styles import shared_times
-from hypergauge.sql.queries.charts import Curve, Measured, run_curves, software_curves, workload_curves
+from hypergauge.sql.queries.charts.axes import Span, positions
+from hypergauge.sql.queries.charts.chart_styles import shared_times
+from hypergauge.sql.queries.charts.charts import Curve, Measured, run_curves, software_curves, workload_curves
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["Drawing", "hardware", "shared", "software"]

@@ -11,7 +11,7 @@ from hypergauge.insight.charts.bars import Bar, bars
 from hypergauge.insight.charts.parameters import in_order, logarithmic, number
 from hypergauge.insight.comparison.columns import SCOPES
 from hypergauge.insight.comparison.software import better
-from hypergauge.sql.queries.chart_styles import ChartStyle, run_styles
+from hypergauge.sql.queries.charts.chart_styles import ChartStyle, run_styles
 from hypergauge.sql.queries.notices import Notice
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from hypergauge.core.errors import BadRequest, NoData, did_you_mean
 from hypergauge.insight.comparison.alignment import axes_of, check_align
 from hypergauge.insight.comparison.columns import SCOPES
-from hypergauge.sql.queries.axes import Span
-from hypergauge.sql.queries.chart_styles import ChartStyle, run_styles, workload_styles
-from hypergauge.sql.queries.charts import Measured, measured, software_keys
+from hypergauge.sql.queries.charts.axes import Span
+from hypergauge.sql.queries.charts.chart_styles import ChartStyle, run_styles, workload_styles
+from hypergauge.sql.queries.charts.charts import Measured, measured, software_keys
 from hypergauge.sql.queries.notices import Fact, Notice, chart_notices, notices, uneven_workloads
 from hypergauge.sql.queries.summaries import coverage, gpu_facts
 from hypergauge.sql.runs.selection import RunInfo, select_runs

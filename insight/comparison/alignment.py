@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypergauge.core.errors import BadRequest, NoData, did_you_mean
-from hypergauge.sql.queries.axes import Span, phase_names, spans
+from hypergauge.sql.queries.charts.axes import Span, phase_names, spans
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["ALIGNMENTS", "axes_of", "check_align", "unit_of"]

@@ -15,7 +15,7 @@ from hypergauge.insight.comparison.entry import Entry, Further
 from hypergauge.insight.comparison.shared import SHARED_SCOPES, parts
 from hypergauge.insight.comparison.verdicts import Gate
 from hypergauge.insight.comparison.window import Window, window
-from hypergauge.sql.queries.axes import Interval
+from hypergauge.sql.queries.charts.axes import Interval
 from hypergauge.sql.queries.notices import notices
 from hypergauge.sql.queries.summaries import (
     FinalMetric,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hypergauge.insight.comparison.columns import WHOLE_GPU
-from hypergauge.sql.queries.axes import Interval
+from hypergauge.sql.queries.charts.axes import Interval
 from hypergauge.sql.queries.notices import Reason
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection

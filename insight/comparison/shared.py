@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hypergauge.insight.comparison.columns import COLUMNS
 from hypergauge.insight.comparison.entry import Entry, Missing, Span
-from hypergauge.sql.queries.axes import Interval, without_raw_samples
+from hypergauge.sql.queries.charts.axes import Interval, without_raw_samples
 from hypergauge.sql.queries.notices import Reason
 from hypergauge.sql.queries.summaries import gpus, summaries_between
 from hypergauge.sql.server.database import Connection

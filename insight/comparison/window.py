@@ -8,7 +8,7 @@ from typing import Any
 
 from hypergauge.core.errors import NoData
 from hypergauge.insight.comparison.alignment import axes_of, unit_of
-from hypergauge.sql.queries.axes import Interval, intervals, training_phases, without_raw_samples
+from hypergauge.sql.queries.charts.axes import Interval, intervals, training_phases, without_raw_samples
 from hypergauge.sql.queries.notices import Fact, Reason
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection

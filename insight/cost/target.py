@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.insight.comparison.columns import ENERGY_KEY, ENERGY_TO_TARGET, TIME_TO_TARGET, values_of
 from hypergauge.insight.comparison.entry import Entry, Further, Missing
-from hypergauge.sql.queries.axes import Interval, without_raw_samples
-from hypergauge.sql.queries.charts import software_keys
+from hypergauge.sql.queries.charts.axes import Interval, without_raw_samples
+from hypergauge.sql.queries.charts.charts import software_keys
 from hypergauge.sql.queries.costs import COMPARISONS, Reached, reached
 from hypergauge.sql.queries.notices import Reason
 from hypergauge.sql.queries.summaries import Summary, gpu_facts, summaries_between

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from hypergauge.sql.queries.charts import Curve, run_curves
+from hypergauge.sql.queries.charts.charts import Curve, run_curves
 from hypergauge.sql.queries.report import qualities
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection

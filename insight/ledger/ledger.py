@@ -13,7 +13,7 @@ from hypergauge.insight.ledger.facts import facts
 from hypergauge.insight.ledger.model import Block, Lane, Ledger
 from hypergauge.insight.sharing.collocation import interference
 from hypergauge.insight.sharing.interference import Interference
-from hypergauge.sql.queries.ledger import (
+from hypergauge.sql.queries.charts.ledger import (
     IdleCurve,
     Mark,
     PlacedRun,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hypergauge.insight.ledger.costs import Cost
-from hypergauge.sql.queries.ledger import Mark, PlacedRun
+from hypergauge.sql.queries.charts.ledger import Mark, PlacedRun
 from hypergauge.sql.queries.notices import Notice
 
 __all__ = ["Block", "Floats", "Lane", "Ledger"]

@@ -9,7 +9,7 @@ from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.insight.comparison.columns import COLUMNS, ENERGY_KEY
 from hypergauge.insight.comparison.comparison import Comparison
 from hypergauge.insight.comparison.entry import Entry
-from hypergauge.sql.queries.axes import Pace, paces
+from hypergauge.sql.queries.charts.axes import Pace, paces
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["RunValue", "check_name", "run_values"]

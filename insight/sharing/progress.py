@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hypergauge.sql.queries.axes import positions
+from hypergauge.sql.queries.charts.axes import positions
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
@@ -41,7 +41,7 @@ class Progress:
 
 
 def progress_of(connection: Connection, runs: Sequence[RunInfo], align: str) -> dict[str, Progress]:
-    """Return the progress of runs by id on an axis of `hypergauge.sql.queries.axes`; runs without it are missing."""
+    """Return the progress of runs by id on an axis of `hypergauge.sql.queries.charts.axes`; runs without it are missing."""
     found = positions(connection, [run.run_id for run in runs], align, _POINTS)
     return {
         run.run_id: Progress(*found[label], run.duration or 0.0)

@@ -10,7 +10,7 @@ from typing import Any
 from psycopg.rows import class_row
 
 from hypergauge.core.errors import BenchError
-from hypergauge.sql.queries.axes import Interval
+from hypergauge.sql.queries.charts.axes import Interval
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.rows import value
 

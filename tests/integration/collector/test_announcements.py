@@ -25,7 +25,7 @@ from hypergauge.sql.ingest.announcements import Announcement
 from hypergauge.sql.ingest.targets import TargetRow, TargetState
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
-from hypergauge.stack.local_exporters import LocalExporters, answers
+from hypergauge.stack.services.local_exporters import LocalExporters, answers
 from tests.conftest import NewFolder
 from tests.support.collector.process import Collecting
 from tests.support.servers.databases import own_server

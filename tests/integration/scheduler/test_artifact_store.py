@@ -24,11 +24,11 @@ from hypergauge.core.services import Stack, free_port
 from hypergauge.gpu import inventory
 from hypergauge.scheduler.executors.local import LocalExecutor
 from hypergauge.scheduler.job import job_from_command
-from hypergauge.scheduler.single_run import run_command
+from hypergauge.scheduler.requests.single_run import run_command
 from hypergauge.scheduler.tracking.artifact_store import require_store
 from hypergauge.scheduler.tracking.tracking import Tracking
 from hypergauge.sql.server.database import Database
-from hypergauge.stack.tracking_server import start_tracking
+from hypergauge.stack.services.tracking_server import start_tracking
 from tests.conftest import own_database
 from tests.support.servers import relay
 from tests.support.servers.object_store import ObjectStore, object_store

@@ -15,7 +15,7 @@ from hypergauge.gpu import Inventory
 from hypergauge.scheduler.executors.local import LocalExecutor
 from hypergauge.scheduler.job import job_from_command
 from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
-from hypergauge.scheduler.single_run import repeat_run, run_command
+from hypergauge.scheduler.requests.single_run import repeat_run, run_command
 from hypergauge.sql.runs import experiments, runs
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database

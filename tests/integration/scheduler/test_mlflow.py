@@ -24,7 +24,7 @@ from hypergauge.gpu import inventory
 from hypergauge.scheduler.events import Event
 from hypergauge.scheduler.executors.local import LocalExecutor
 from hypergauge.scheduler.job import job_from_command
-from hypergauge.scheduler.single_run import run_command
+from hypergauge.scheduler.requests.single_run import run_command
 from hypergauge.scheduler.supervision import is_supervised
 from hypergauge.scheduler.tracking.tracking import Tracking
 from hypergauge.sql.server.database import Database

@@ -12,9 +12,9 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.plan.file_plan import take_experiments
-from hypergauge.scheduler.preview import check_owner, preview
 from hypergauge.scheduler.provenance.manifest import MANIFEST
-from hypergauge.scheduler.repetition import Repetition
+from hypergauge.scheduler.requests.preview import check_owner, preview
+from hypergauge.scheduler.requests.repetition import Repetition
 from hypergauge.sql.runs.selection import select_run
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.session import Session

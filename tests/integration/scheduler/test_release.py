@@ -22,8 +22,8 @@ from hypergauge.scheduler.events import Event
 from hypergauge.scheduler.executors.local import LocalExecutor
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.job import job_from_command
+from hypergauge.scheduler.requests.single_run import run_command
 from hypergauge.scheduler.schedule import run_file
-from hypergauge.scheduler.single_run import run_command
 from hypergauge.scheduler.supervision import ask_to_stop
 from hypergauge.sql.runs import runs
 from hypergauge.sql.schema.flavour import Flavour

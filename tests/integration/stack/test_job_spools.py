@@ -7,7 +7,7 @@ import time
 import pytest
 
 from hypergauge.collector.spool.queue import Spool
-from hypergauge.stack.job_spools import drain_ended_jobs
+from hypergauge.stack.services.job_spools import drain_ended_jobs
 from tests.support.data.spools import fill_spool
 from tests.support.world import World
 

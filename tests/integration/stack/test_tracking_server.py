@@ -11,7 +11,7 @@ import pytest
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.services import Stack
 from hypergauge.sql.server.database import Database
-from hypergauge.stack.tracking_server import start_tracking
+from hypergauge.stack.services.tracking_server import start_tracking
 
 
 # The local stack's services are meant to outlive whoever starts them.

@@ -11,7 +11,7 @@ from hypergauge.insight.charts.bars import Bar, Bars
 from hypergauge.insight.charts.chart import Chart, Series
 from hypergauge.insight.charts.parallel import Dimension, Parallel, Track
 from hypergauge.insight.charts.parameters import in_order, logarithmic, number
-from hypergauge.sql.queries.chart_styles import ChartStyle
+from hypergauge.sql.queries.charts.chart_styles import ChartStyle
 from hypergauge.sql.queries.notices import Notice
 
 __all__ = ["bar", "bars", "chart", "notice", "parallel", "series", "style", "track"]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hypergauge.insight.highlights.signals import Signals, assembled
-from hypergauge.sql.queries.charts import Curve
+from hypergauge.sql.queries.charts.charts import Curve
 
 Floats = npt.NDArray[np.float64]
 

@@ -13,8 +13,8 @@ MODULES = [
     "exporters.serving.server",
     "scheduler.executors.local",
     "scheduler.supervisor.supervisor",
-    "stack.local_stack",
-    "stack.rule_process",
+    "stack.services.local_stack",
+    "stack.services.rule_process",
 ]
 
 

@@ -20,7 +20,7 @@ from hypergauge.dashboards.plots.styles import STYLES
 from hypergauge.insight.ledger.costs import Cost
 from hypergauge.insight.ledger.model import Block, Lane, Ledger
 from hypergauge.insight.ledger.stack import stacked
-from hypergauge.sql.queries.ledger import Mark, PlacedRun
+from hypergauge.sql.queries.charts.ledger import Mark, PlacedRun
 from tests.support.browser import browser
 from tests.support.data.pictures import notice
 

@@ -8,8 +8,8 @@ import pytest
 
 from hypergauge.dashboards.palette import COLORS
 from hypergauge.dashboards.plots.canvas import FAINT
+from hypergauge.dashboards.plots.drawings.parallel import scales
 from hypergauge.dashboards.plots.figure import draw
-from hypergauge.dashboards.plots.parallel import scales
 from hypergauge.insight.charts.parallel import Parallel, Track
 from tests.support.data.pictures import parallel, track
 

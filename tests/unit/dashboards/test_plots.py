@@ -15,8 +15,8 @@ from hypergauge import dashboards
 from hypergauge.core.errors import BadRequest
 from hypergauge.dashboards.palette import COLORS, STROKES
 from hypergauge.dashboards.plots.axes import time_axis, value_axis
+from hypergauge.dashboards.plots.drawings.heatmap import draw_heatmap
 from hypergauge.dashboards.plots.figure import Looks, draw
-from hypergauge.dashboards.plots.heatmap import draw_heatmap
 from hypergauge.dashboards.plots.page import chart_data, page
 from hypergauge.dashboards.plots.panels import lay_out
 from hypergauge.dashboards.plots.rows import lay_out_bars
@@ -25,7 +25,7 @@ from hypergauge.dashboards.shades import SCALE
 from hypergauge.dashboards.terminal.sharing import Cell, Grid
 from hypergauge.insight.charts.chart import Series
 from hypergauge.insight.charts.spread import extremes, spread
-from hypergauge.sql.queries.chart_styles import ChartStyle
+from hypergauge.sql.queries.charts.chart_styles import ChartStyle
 from tests.support.data.pictures import bar, bars, chart, notice, series
 
 SVG = "{http://www.w3.org/2000/svg}"

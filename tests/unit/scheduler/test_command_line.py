@@ -6,7 +6,7 @@ import pytest
 
 from hypergauge.core.errors import BadRequest
 from hypergauge.gpu import inventory
-from hypergauge.scheduler.command_line import command_line_job
+from hypergauge.scheduler.requests.command_line import command_line_job
 
 GPUS = inventory("2xH100")
 

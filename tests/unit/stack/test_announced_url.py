@@ -12,7 +12,7 @@ from hypergauge.collector.discovery.config_file import read_config
 from hypergauge.collector.discovery.targets import populate
 from hypergauge.core.errors import BadRequest
 from hypergauge.sql.ingest.announcements import Announcement
-from hypergauge.stack.announcer import announced_url
+from hypergauge.stack.services.announcer import announced_url
 
 NAME = socket.gethostname()
 

@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.exporters.serving.registry import ExporterOptions, Registry
-from hypergauge.stack.local_stack import availability
+from hypergauge.stack.services.local_stack import availability
 
 
 class Exporter:

@@ -14,7 +14,7 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import write_atomically
 from hypergauge.core.services import Service
 from hypergauge.core.system.processes import identity
-from hypergauge.stack.local_exporters import LocalExporters
+from hypergauge.stack.services.local_exporters import LocalExporters
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypergauge.core.services import Stack
 from hypergauge.dashboards.grafana.server import GrafanaServer, admin_password
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.reader import reader
-from hypergauge.stack.tracking_server import tracking_uri
+from hypergauge.stack.services.tracking_server import tracking_uri
 
 __all__ = ["ensure_grafana", "grafana_url"]
 

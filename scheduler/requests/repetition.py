@@ -14,7 +14,7 @@ from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.plan.checks import Reactions
 from hypergauge.scheduler.plan.policy import Policy
 from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
-from hypergauge.scheduler.single_run import repeat_run
+from hypergauge.scheduler.requests.single_run import repeat_run
 from hypergauge.sql.runs.runs import KnownRun, known_runs
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
@@ -66,5 +66,5 @@ class Repetition:
         return self.earlier.job(inventory, exporters, self.previous, self.attempt, reactions)
 
     def run(self, executor: LocalExecutor, job: Job, policy: Policy) -> list[Outcome]:
-        """Run the job; see `hypergauge.scheduler.single_run.repeat_run`."""
+        """Run the job; see `hypergauge.scheduler.requests.single_run.repeat_run`."""
         return repeat_run(executor, self.earlier, job, self.experiment, self.previous.workload, policy)

@@ -13,8 +13,8 @@ from hypergauge.core.http.server import require_closed
 from hypergauge.core.services import Stack
 from hypergauge.scheduler.tracking.summary_delivery import SummaryDelivery
 from hypergauge.sql.server.database import Database
-from hypergauge.stack.local_exporters import LocalExporters
-from hypergauge.stack.tracking_server import tracking_uri
+from hypergauge.stack.services.local_exporters import LocalExporters
+from hypergauge.stack.services.tracking_server import tracking_uri
 
 __all__ = ["run_collector"]
 

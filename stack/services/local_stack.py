@@ -15,10 +15,10 @@ from hypergauge.core.services import Service, Stack
 from hypergauge.exporters.serving.registry import ExporterOptions, Registry
 from hypergauge.scheduler.supervision import is_running
 from hypergauge.sql.server.database import Database
-from hypergauge.stack.grafana import ensure_grafana
-from hypergauge.stack.local_exporters import announced_here, answers
-from hypergauge.stack.tracking_server import own_tracking_server, start_tracking, tracking_uri
-from hypergauge.stack.upkeep import restarting
+from hypergauge.stack.services.grafana import ensure_grafana
+from hypergauge.stack.services.local_exporters import announced_here, answers
+from hypergauge.stack.services.tracking_server import own_tracking_server, start_tracking, tracking_uri
+from hypergauge.stack.services.upkeep import restarting
 
 __all__ = ["START_SECONDS", "LocalStack", "availability", "ensure", "local_stack", "start_and_keep"]
 

@@ -10,7 +10,7 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.core.system.signals import stop_event
 from hypergauge.exporters.serving.registry import ExporterOptions, Registry
 from hypergauge.exporters.serving.server import ExporterServer
-from hypergauge.stack.announcer import Announcer, announced_url
+from hypergauge.stack.services.announcer import Announcer, announced_url
 
 __all__ = ["serve_exporter"]
 

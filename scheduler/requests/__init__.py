@@ -1,0 +1,1 @@
+"""Requests of users besides a schedule: one command, a preview, a repetition, a stop."""

@@ -1,0 +1,1 @@
+"""Queries for charts: axes, curves, styles, the ledger."""

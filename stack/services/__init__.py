@@ -1,0 +1,1 @@
+"""Services of the local stack: their processes, their start, upkeep and stop."""
