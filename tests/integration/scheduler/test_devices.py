@@ -150,7 +150,7 @@ def test_what_is_in_use_is_left_alone(host: Host) -> None:
     assert len(host.there()) == 1
     host.forsake()
     folder = going_on(host, RUN)
-    assert host.clear() == [], "its run goes on"
+    assert host.clear() == [], "its run continues"
     assert len(host.there()) == 1
     folder.write_end(RunEnd("finished", time.time(), time.time(), 0, None, 0.0, 0, 0, 0))
     assert host.clear() == []
@@ -162,7 +162,7 @@ def test_only_the_adopter_removes_what_is_adopted(host: Host) -> None:
     host.forsake()
     host.devices.adopt(host.session, [RUN])
     host.provide(c=(0, "2g.10gb"))
-    assert host.there() == [("2g.10gb", 2), ("3g.20gb", 4)], "what nobody has adopted makes room"
+    assert host.there() == [("2g.10gb", 2), ("3g.20gb", 4)], "what no run has adopted makes room"
 
 
 def test_another_homes_devices_are_not_ours_to_remove(host: Host) -> None:

@@ -102,14 +102,14 @@ create or replace function bench_dashboard.sharing_sentence(p_runs text[]) retur
                                when 'lost' then format(' took %s%% longer than one after the other', round(100 * (ratio - 1)))
                                else ' differs too much between repetitions to tell whether it saved time' end
                || coalesce('; longer than alone: ' || some_of(slower), '')
-               || case when repetitions = 1 then ' (measured once).' else format(' (%s repetitions).', repetitions) end as told
+               || case when repetitions = 1 then ' (measured once).' else format(' (%s repetitions).', repetitions) end as sentence
         from sets where mean is not null order by ratio limit 1
     ), counted as (
         select count(*) as n, count(*) filter (where verdict = 'saved') as saved, count(*) filter (where mean is null) as unknown,
                (array_agg(format('%s: %s never ran alone there', act, some_of(missing))) filter (where mean is null))[1] as example
         from sets
     )
-    select nullif(concat_ws(' ', (select told from best),
+    select nullif(concat_ws(' ', (select sentence from best),
                      case when n - unknown > 1 then format('Of %s sets, %s saved time.', n - unknown, saved) end,
                      case when unknown > 0 then format('What sharing saved is unknown for %s.',
                           case unknown when 1 then example else format('%s sets, such as %s', unknown, example) end) end,
