@@ -137,6 +137,11 @@ def test_values_are_those_of_the_scope_that_a_chart_shows(world: World) -> None:
     ids = list(workload_ids(world).values())
     together = rows(world, "select runs, mean, lowest, highest from workload_values(%s, '{cpu_usage}')", ids)
     assert together == [(1, 2, 2, 2), (2, 2, 1, 3)]
+    totals = "select total is null from workload_values(%s, '{cpu_usage}')"
+    assert rows(world, totals, ids) == [False, False]
+    world.run(START + 200, START + 300, workload=2, position=3)
+    assert rows(world, totals, ids) == [False, True], "nothing measured a third run of it"
+    world.connection.execute("delete from runs where position = 3")
 
     # Only of the run that had the GPU to itself is its energy known.
     statement = "select runs, seconds, energy, energy_of, throughput from workload_results(%s, 'runs per hour')"

@@ -204,7 +204,10 @@ $$;
 create or replace function bench_dashboard.workload_values(p_workloads integer[], p_quantities text[])
 returns table (workload_id integer, title text, quantity text, runs bigint, mean float8, lowest float8, highest float8,
                p95 float8, total float8) language sql stable as $$
-    select t.workload_id, t.title, f.quantity, count(*), avg(f.mean), min(f.mean), max(f.mean), avg(f.p95), sum(f.total)
+    select t.workload_id, t.title, f.quantity, count(*), avg(f.mean), min(f.mean), max(f.mean), avg(f.p95),
+           -- A sum without a run would pass for the whole.
+           case when count(*) = (select count(*) from runs o where o.workload_id = t.workload_id and o.started_at is not null)
+                then sum(f.total) end
     from workload_titles(p_workloads) t
     join runs r using (workload_id)
     join run_values(runs_of(p_workloads), p_quantities) f using (run_id)
