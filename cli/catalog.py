@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-__all__ = ["COMMANDS", "Catalog", "DeferredCommand"]
+__all__ = ["COMMANDS", "GROUPS", "Catalog", "DeferredCommand"]
 
 # Module in `hypergauge.cli` and first line of the help, by command. A test compares both with the module.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -89,6 +89,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rules": ("querying.rules", "Rules on runs: bottlenecks, idle devices, outliers."),
 }
 _HIDDEN = frozenset({"job"})
+# Commands by what people want to do, in the order of the help.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Begin": ("demo", "init", "doctor"),
+    "Run": ("run", "schedule", "sweep", "stop"),
+    "Look": ("status", "watch", "list", "logs", "highlights", "plot", "report"),
+    "Compare": ("compare", "interference", "rules", "metrics"),
+    "Keep and share": ("note", "keep", "rm", "share", "open", "export", "import"),
+    "Serve": ("up", "down", "exporter", "collector", "db", "dashboards"),
+}
 
 
 class DeferredCommand(TyperCommand):
@@ -115,3 +124,9 @@ class Catalog(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = {name: DeferredCommand(name, rich_markup_mode=self.rich_markup_mode) for name in COMMANDS}
+
+    def format_commands(self, _context: Any, formatter: Any) -> None:
+        """Write the commands by group."""
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])

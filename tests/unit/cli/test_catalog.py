@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.main import get_group
 
-from hypergauge.cli.catalog import COMMANDS, DeferredCommand
+from hypergauge.cli.catalog import COMMANDS, GROUPS, DeferredCommand
 
 # Packages that neither help texts nor reads of a few rows need.
 HEAVY = {
@@ -46,6 +46,11 @@ def test_a_command_is_listed_with_its_own_summary(name: str) -> None:
     command = deferred.load()
     assert (command.help or "").splitlines()[0] == deferred.short_help
     assert command.hidden == deferred.hidden
+
+
+def test_the_help_has_each_command_in_one_group() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(name for name in COMMANDS if not DeferredCommand(name).hidden)
 
 
 @pytest.mark.parametrize("module", dict.fromkeys(module for module, _ in COMMANDS.values()))

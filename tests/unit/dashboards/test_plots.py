@@ -92,9 +92,7 @@ def test_a_common_axis_shows_what_it_counts(align: str, longest: float, title: s
 def test_a_plot_is_labeled() -> None:
     curves = series("20/1/1 narrow", [1500.0, 1700.0]), series("20/1/2 wide", [800.0, 900.0], simulated=True)
     loss = series("20/1/1 narrow", [2.0, 1.0], metric="loss", unit="")
-    found = texts(
-        svg(*curves, loss, notices=(notice("* 20/1/2 ran on simulated GPUs: their metrics are not real"),))
-    )
+    found = texts(svg(*curves, loss, notices=(notice("* 20/1/2 ran on simulated GPUs: their metrics are not real"),)))
     assert {"GPU power (kW)", "loss", "time since the start (s)", "20/1/1 narrow", "20/1/2 wide *"} <= set(found)
     assert "* 20/1/2 ran on simulated GPUs" in " ".join(found)
 
