@@ -39,8 +39,9 @@ def check_owner(database: Database, file: ExperimentFile) -> None:
     BadRequest
         An experiment belongs to another file; names the line of its first row.
     """
+    first = {row.experiment: row for row in reversed(file.rows)}
     with database.session() as connection:
-        for row in file.rows:
+        for row in sorted(first.values(), key=lambda row: row.line):
             if problem := owner_problem(connection, row.experiment, str(file.path.resolve())):
                 raise BadRequest(problem, file=file.path, line=row.line)
 

@@ -1,11 +1,9 @@
 """Pages of the documentation as tests: the blocks of a page, run as a reader runs them, in order and in one shell.
 
 * ``sh``, ``python`` and ``sql`` blocks run; each must succeed.
-* A block with ``title="FILE"`` is that file.
-* A ``text`` block after one of them is its output. Numbers differ, and ``…`` stands for any text.
+* A ``text`` block after one of them is its output. Numbers may differ, and lines be left out, as ``…`` shows.
 * ``<!--- demo --->`` is the demo's experiment, which the reader has.
 * ``<!--- skip: next "REASON" --->`` leaves out the next block, ``skip: start`` and ``skip: end`` several.
-* ``<!--- invisible-code-block: sh`` … ``--->`` is a block that a reader does not see.
 """
 
 from __future__ import annotations
@@ -15,27 +13,23 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import SkipTest
 
 import psycopg
 from sybil import Document, Example, Region, Sybil
-from sybil.parsers.abstract.lexers import BlockLexer
 from sybil.parsers.markdown import SkipParser
 from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer, RawFencedCodeBlockLexer
-from sybil.typing import Evaluator, Lexer
 
 from tests.support.home import Home
 from tests.support.waiting import HUNG_SECONDS
 
 __all__ = ["Reader", "run_page"]
 
-_FENCE = RawFencedCodeBlockLexer(re.compile(r"(?P<language>\w+)?(?P<options>[^\n]*)\n"))
-_INVISIBLE = DirectiveInHTMLCommentLexer(r"invisible-code-block", r"\w+")
+_FENCE = RawFencedCodeBlockLexer(re.compile(r"(?P<language>\w*)[^\n]*\n"))
 _DEMO = DirectiveInHTMLCommentLexer("demo")
-_TITLE = re.compile(r'title="([^"]+)"')
 # A shell keeps its folder and its variables from one block to the next.
 _SHELL = """
 trap 'pwd > {state}/folder; export -p > {state}/variables' EXIT
@@ -90,13 +84,6 @@ class Reader:
         """Have the demo's experiment."""
         self.home.bench("import", self.demo)
 
-    def write(self, name: str, source: str) -> None:
-        """Write a file of the page, in the shell's folder."""
-        folder = self._state / "folder"
-        path = (Path(folder.read_text().strip()) if folder.exists() else self.home.folder) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(source)
-
     def end(self) -> None:
         """Stop what the page has started."""
         self.home.end()
@@ -114,26 +101,28 @@ class Reader:
 
 def run_page(page: Path, reader: Reader) -> int:
     """Run the blocks of a page; return how many ran."""
+    blocks = {"sh": reader.shell, "python": reader.python, "sql": reader.sql}
     ran = 0
 
-    def block(example: Example) -> str | None:
+    def evaluate(example: Example) -> str | None:
         nonlocal ran
-        language, source, title = example.parsed
-        if language == "text":
-            return None if (missing := missing_line(source, reader.output)) is None else (
-                f"the output lacks {missing!r}:\n{reader.output}"
-            )  # fmt: skip
-        if title:
-            reader.write(title, source)
-        elif language == "demo":
+        language, source = example.parsed
+        if language == "demo":
             reader.import_demo()
-        elif language in ("sh", "python", "sql"):
-            {"sh": reader.shell, "python": reader.python, "sql": reader.sql}[language](source)
+        elif language == "text" and (missing := missing_line(source, reader.output)) is not None:
+            return f"the output lacks {missing!r}:\n{reader.output}"
+        elif language in blocks:
+            blocks[language](source)
             ran += 1
         return None
 
-    sybil = Sybil([_parser(block), SkipParser()])
-    for example in sybil.parse(page).examples():
+    def parse(document: Document) -> Iterator[Region]:
+        for region in [*_FENCE(document), *_DEMO(document)]:
+            language = region.lexemes.get("language") or region.lexemes.get("directive")
+            region.parsed, region.evaluator = (language, str(region.lexemes["source"])), evaluate
+            yield region
+
+    for example in Sybil([parse, SkipParser()]).parse(page).examples():
         with contextlib.suppress(SkipTest):  # of this block, not of the page
             example.evaluate()
     return ran
@@ -141,46 +130,13 @@ def run_page(page: Path, reader: Reader) -> int:
 
 def missing_line(shown: str, output: str) -> str | None:
     """Return the first shown line that the output lacks after the lines before it; numbers may differ."""
-    at = 0
-    lines = output.splitlines()
-    for line in filter(str.strip, shown.splitlines()):
-        pattern = _pattern(line)
-        while at < len(lines) and not pattern.search(lines[at]):
-            at += 1
-        if at == len(lines) and line.strip() != "…":
+    lines = iter(output.splitlines())
+    for line in shown.splitlines():
+        if line.strip() not in ("", "…") and not any(_pattern(line).search(one) for one in lines):
             return line
-        at += line.strip() != "…"
     return None
 
 
 def _pattern(line: str) -> re.Pattern[str]:
     words = [word for word in line.split() if not set(word) <= set("─━-+|│=")]
-    return re.compile(r"[\s─━|│]+".join(map(_word, words)))
-
-
-def _word(word: str) -> str:
-    if word == "…":
-        return r".*?"
-    if re.search(r"\d", word):
-        return r"\S+"
-    return re.escape(word).replace("…", ".*")
-
-
-def _parser(evaluate: Evaluator) -> Callable[[Document], list[Region]]:
-    def parse(document: Document) -> list[Region]:
-        found = []
-        for lexer in (_FENCE, _INVISIBLE, _DEMO):
-            for region in _lexed(lexer, document):
-                values = region.lexemes
-                language = values.get("language") or values.get("arguments") or values.get("directive") or ""
-                title = _TITLE.search(values.get("options") or "")
-                region.parsed = (language.strip(), str(values.get("source", "")), title and title[1])
-                region.evaluator = evaluate
-                found.append(region)
-        return found
-
-    return parse
-
-
-def _lexed(lexer: Lexer | BlockLexer, document: Document) -> list[Region]:
-    return list(lexer(document))
+    return re.compile(r"[\s─━|│]+".join(r"\S+" if re.search(r"\d", word) else re.escape(word) for word in words))

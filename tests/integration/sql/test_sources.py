@@ -3,110 +3,33 @@
 from __future__ import annotations
 
 import math
-import random
-import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
-from hypothesis import strategies as st
 
-from hypergauge.collector.spool.records import SpoolRecord
 from hypergauge.core.config.settings import Settings
 from hypergauge.sql.queries.traces import counters_of
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
 from tests.conftest import own_database
-from tests.support.data.charts import ORIGIN, SHARED, elapsed_bin, relation_bucket, scopes_of
+from tests.support.data.charts import scopes_of
+from tests.support.data.scenarios import COMBINE, GPUS, LASTS, SECONDS, SILENT_TARGET, Scenario, build, scenarios
+from tests.support.data.sources import Series, counting, points, series_of
 from tests.support.world import HOST, World
 
-K = TypeVar("K")
 Worlds = Callable[[], AbstractContextManager[World]]
+Check = Callable[[World, Scenario], None]
 
 pytestmark = pytest.mark.flavours
-
-GPUS = ("GPU-1", "GPU-2")
-SECONDS = 90
-# A sample stands for a quarter of the second in whose middle it is, so that no run set begins or ends within one.
-MIDDLE, LASTS = 0.5, 0.25
-
-# Targets and metrics that measure the same.
-GPU_SOURCES = [
-    ("nvml", "bench_gpu_power_watts"),
-    ("dcgm", "DCGM_FI_DEV_POWER_USAGE"),
-    ("dcgm2", "DCGM_FI_DEV_POWER_USAGE"),
-    ("nvml", "bench_gpu_utilization_ratio"),
-    ("dcgm", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),
-    ("dcgm2", "DCGM_FI_DEV_GPU_UTIL"),
-]
-COMBINE: dict[str, Callable[[Any], float]] = {"gpu_power": sum, "gpu_utilization": fmean, "cpu_usage": sum}
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Seconds in which a target measured something: all from `first` to `last` but for one gap."""
-
-    first: int
-    last: int
-    gap: int
-    gap_length: int
-
-    def seconds(self) -> list[int]:
-        return [at for at in range(self.first, self.last) if not self.gap <= at < self.gap + self.gap_length]
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """A run of `start` to `end`, another one that shares the first GPU for a while, and what measured them."""
-
-    start: int
-    end: int
-    gpus: int
-    shared: tuple[int, int] | None
-    gpu: dict[tuple[str, str, str], Measurement]  # by target, metric and GPU
-    cpu: dict[str, Measurement]  # by target
-    pods: bool
-    phase: tuple[int, int]
-    state: str
-    seed: int
-
-
-@st.composite
-def measurements(draw: st.DrawFn) -> Measurement | None:
-    if draw(st.booleans()) and draw(st.booleans()):
-        return None
-    # Mostly all the time: else nothing that is preferred would ever cover a run.
-    first = draw(st.sampled_from([0, 0, 0, 10, 40]))
-    last = draw(st.sampled_from([SECONDS, SECONDS, SECONDS, 70, 30]))
-    return Measurement(first, last, draw(st.integers(0, SECONDS)), draw(st.sampled_from([0, 0, 3, 25])))
-
-
-@st.composite
-def scenarios(draw: st.DrawFn) -> Scenario:
-    start = draw(st.sampled_from([0, 5]))
-    end = draw(st.integers(start + 20, SECONDS))
-    gpus = draw(st.integers(1, 2))
-    shared = draw(st.none() | st.tuples(st.integers(0, SECONDS - 10), st.integers(1, SECONDS)))
-    gpu = {
-        (target, metric, one): found
-        for target, metric in GPU_SOURCES
-        for one in GPUS
-        if (found := draw(measurements()))
-    }
-    cpu = {target: found for target in ("process", "host", "node_exporter") if (found := draw(measurements()))}
-    phase = sorted(draw(st.tuples(st.integers(start, end), st.integers(start, end))))
-    return Scenario(
-        start, end, gpus, shared, gpu, cpu, draw(st.booleans()), (phase[0], phase[1] + 1),
-        draw(st.sampled_from(["summarised", "ended", "running"])), draw(st.integers(0, 1000)),
-    )  # fmt: skip
 
 
 @pytest.fixture
@@ -125,158 +48,6 @@ def worlds(request: pytest.FixtureRequest, flavour: Flavour, tmp_path: Path) -> 
             yield World(database, folder / "spool", connection)
 
     return make
-
-
-def build(world: World, scenario: Scenario) -> tuple[str, float]:
-    """Start and measure the runs; return the one under test, and the time of second 0."""
-    zero = time.time() // 600 * 600 - 7200
-    start, end = zero + scenario.start, zero + scenario.end
-    running = scenario.state == "running"
-    run = world.run(start, gpu=GPUS[0])
-    if scenario.gpus == 2:
-        world.connection.execute(
-            "insert into placements (run_id, host, gpu_uuid, started_at) values (%s, %s, %s, to_timestamp(%s))",
-            (run, HOST, GPUS[1], start),
-        )
-    if not running:
-        world.end(run, start, end)
-    if scenario.shared:
-        begin, length = scenario.shared
-        world.run(zero + begin, zero + begin + length, position=2, gpu=GPUS[0])
-    dice = random.Random(scenario.seed)
-
-    def gauge(target: str, metric: str, measurement: Measurement, labels: dict[str, str]) -> SpoolRecord:
-        times = [zero + at + MIDDLE for at in measurement.seconds()]
-        return world.gauge(metric, times, [dice.random() * 100 for _ in times], labels, target, LASTS)
-
-    records = []
-    for (target, metric, gpu), measurement in scenario.gpu.items():
-        # dcgm-exporter gives a line for each pod of a GPU, of which the greatest counts.
-        pods = [{"pod": "a"}, {"pod": "b"}] if scenario.pods and metric.startswith("DCGM") else [{}]
-        records += [gauge(target, metric, measurement, {"UUID": gpu, **pod}) for pod in pods]
-    for target, measurement in scenario.cpu.items():
-        if target == "process":
-            records.append(gauge(target, "bench_process_cpu_seconds_total", measurement, {"run_id": run}))
-        else:
-            records += [
-                gauge(target, "node_cpu_seconds_total", measurement, {"cpu": cpu, "mode": "user"}) for cpu in "01"
-            ]
-    world.write(*[record for record in records if len(record.times)])
-    world.refresh()
-    world.connection.execute(
-        "delete from stored_duplicates; delete from stored_summaries; update runs set summarised = false"
-    )
-    if scenario.state == "summarised":
-        world.connection.execute("select summarise(run_id) from runs where ended_at is not null")
-    return run, zero
-
-
-@dataclass(frozen=True)
-class Series:
-    """A series in a scope, with its samples: at which time, the value, and for how long."""
-
-    series_id: int
-    scope: str
-    target: int
-    metric: str
-    preference: int
-    device: str
-    once: bool
-    begin: float
-    end: float
-    samples: list[list[float]]
-
-    @property
-    def times(self) -> dict[float, float]:
-        return {at: lasts for at, _, lasts in self.samples}
-
-
-def series_of(world: World, run: str, quantity: str) -> list[Series]:
-    """Return what measured a quantity of a run, by its tags alone."""
-    rows = world.connection.execute(
-        f"""
-        select s.series_id, y.scope, s.target_id, s.metric, m.preference, coalesce(s.device, ''),
-               m.whole_device or s.metric like 'DCGM%%',
-               min(extract(epoch from rs.started_at))::float8, max(extract(epoch from coalesce(rs.ended_at, now())))::float8,
-               coalesce(array_agg(array[extract(epoch from x.time)::float8, x.value * m.scale, x.dt] order by x.time)
-                        filter (where x.time is not null), '{{}}')
-        from run_sets rs join series s using (place_id) join metrics m using (metric_id)
-        cross join lateral unnest(array[rs.scope, case when rs.scope = 'instance' and {SHARED} then 'device' end]) y (scope)
-        left join samples x on x.series_id = s.series_id and x.runset_id = rs.runset_id
-        where rs.run_id = %s and s.quantity = %s and y.scope is not null group by s.series_id, y.scope, m.metric_id
-        """.encode(),
-        (run, quantity),
-    ).fetchall()
-    return [Series(*row) for row in rows]
-
-
-def covering(seconds: Mapping[K, float]) -> set[K]:
-    """Return those that measured about as long as the one that measured longest."""
-    most = max(seconds.values())
-    return {one for one, lasted in seconds.items() if lasted >= min(0.9 * most, most - 5)}
-
-
-def seconds_of(found: list[Series], series: int) -> Iterable[float]:
-    """Return how long each sample of a series stands for, once for all scopes."""
-    return {at: lasts for one in found if one.series_id == series for at, lasts in one.times.items()}.values()
-
-
-def counting(found: list[Series], *, running: bool) -> list[Series]:
-    """Return the series that count, in each scope."""
-    # Of targets that give the same metric of a device, one.
-    first: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
-    for one in sorted(found, key=lambda one: one.series_id):
-        first[one.metric, one.device].setdefault(one.target, one.series_id)
-    kept = set()
-    for (metric, device), targets in first.items():
-        lasted = {
-            (series, target): 0.0 if running else sum(seconds_of(found, series)) for target, series in targets.items()
-        }
-        kept.add((metric, device, min(covering(lasted))[1]))
-    found = [one for one in found if (one.metric, one.device, one.target) in kept]
-    # Of metrics, one in each scope, and for each GPU.
-    chosen = []
-    for scope in {one.scope for one in found}:
-        here = [one for one in found if one.scope == scope]
-        seconds: dict[tuple[int, str], dict[str, float]] = defaultdict(dict)
-        for one in here:
-            times = {at: lasts for other in here if (other.metric, other.device) == (one.metric, one.device)
-                     for at, lasts in other.times.items()}  # fmt: skip
-            if running or times:
-                seconds[one.preference, one.metric][one.device] = (
-                    one.end - one.begin if running else sum(times.values())
-                )
-        if not seconds:
-            continue
-        covers = covering({metric: sum(devices.values()) for metric, devices in seconds.items()})
-        for device in {one.device for one in here}:
-            there = {metric for metric, devices in seconds.items() if device in devices}
-            if there:
-                _, metric = min(there & covers or there)
-                chosen += [one for one in here if (one.metric, one.device) == (metric, device)]
-    return chosen
-
-
-def points(series: list[Series], quantity: str, start: float, step: float) -> list[tuple[float, float, float, float]]:
-    """Return a chart's points: when, mean, least and greatest."""
-    bucket = relation_bucket(step)
-    members: dict[float, dict[object, list[tuple[float, float, float]]]] = defaultdict(lambda: defaultdict(list))
-    for one in series:
-        bins: dict[float, list[float]] = defaultdict(list)
-        for at, value, _ in one.samples:
-            moment = math.floor((at - ORIGIN) / bucket) * bucket + ORIGIN if bucket else at
-            bins[elapsed_bin(moment, start, bucket, step)].append(value)
-        for when, values in bins.items():
-            members[when][one.device if one.once else one.series_id].append((fmean(values), min(values), max(values)))
-    combine = COMBINE[quantity]
-    drawn = []
-    for when, lines in sorted(members.items()):
-        means, lows, highs = zip(
-            *(tuple(max(column) for column in zip(*each, strict=True)) for each in lines.values()), strict=True
-        )
-        low, high = (sum(lows), sum(highs)) if combine is sum else (min(lows), max(highs))
-        drawn.append((when, combine(means), low, high))
-    return drawn
 
 
 def chart(
@@ -319,7 +90,7 @@ def statistics(values: list[float]) -> Any:
     return pytest.approx(wanted, rel=1e-6)
 
 
-def check(world: World, scenario: Scenario) -> None:
+def check_run(world: World, scenario: Scenario) -> None:
     run, zero = build(world, scenario)
     running = scenario.state == "running"
     begin, end = (zero + at for at in scenario.phase)
@@ -451,46 +222,24 @@ def check_resources(world: World, scenario: Scenario) -> None:
             assert dict(rows) == pytest.approx(values, rel=1e-6), (quantity, since)
 
 
-# Two targets in a line, of which one has no sample in the scope.
-SILENT_TARGET = Scenario(
-    start=0, end=42, gpus=2, shared=(3, 77),
-    gpu={
-        ("dcgm", "DCGM_FI_DEV_POWER_USAGE", "GPU-2"): Measurement(0, 30, 4, 3),
-        ("dcgm2", "DCGM_FI_DEV_POWER_USAGE", "GPU-1"): Measurement(10, 70, 42, 0),
-        ("dcgm2", "DCGM_FI_DEV_POWER_USAGE", "GPU-2"): Measurement(0, 70, 88, 0),
-    },
-    cpu={}, pods=False, phase=(7, 19), state="running", seed=318,
-)  # fmt: skip
 QUICK = settings(max_examples=5, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
 THOROUGH = settings(max_examples=150, suppress_health_check=list(HealthCheck))
+both = pytest.mark.parametrize("check", [check_run, check_resources])
 
 
+@both
 @QUICK
-@example(SILENT_TARGET)
+@example(scenario=SILENT_TARGET)
 @given(scenario=scenarios())
-def test_chart_summary_and_samples_agree(worlds: Worlds, scenario: Scenario) -> None:
+def test_sources_agree_with_samples(worlds: Worlds, check: Check, scenario: Scenario) -> None:
     with worlds() as world:
         check(world, scenario)
 
 
 @pytest.mark.slow
+@both
 @THOROUGH
 @given(scenario=scenarios())
-def test_chart_summary_and_samples_agree_in_many_cases(worlds: Worlds, scenario: Scenario) -> None:
+def test_sources_agree_with_samples_in_many_cases(worlds: Worlds, check: Check, scenario: Scenario) -> None:
     with worlds() as world:
         check(world, scenario)
-
-
-@QUICK
-@given(scenario=scenarios())
-def test_devices_and_runs_have_the_same_sources(worlds: Worlds, scenario: Scenario) -> None:
-    with worlds() as world:
-        check_resources(world, scenario)
-
-
-@pytest.mark.slow
-@THOROUGH
-@given(scenario=scenarios())
-def test_devices_and_runs_have_the_same_sources_in_many_cases(worlds: Worlds, scenario: Scenario) -> None:
-    with worlds() as world:
-        check_resources(world, scenario)
