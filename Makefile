@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tests and the stack start hundreds of commands. Without bytecode, each would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all lint docs format clean
+.PHONY: demo test test-all lint docs pictures format clean
 
 demo: .venv/installed
 	$(BIN)/bench demo
@@ -36,9 +36,14 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The documentation as a site in build/site; a broken link is an error.
+# The documentation as a site in build/site. A broken link is an error, and so are long sentences and table cells.
 docs: .venv/installed-dev
+	$(BIN)/python -m docs.words
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The pictures of the documentation; PICTURES="diagrams" for a part, "--grafana URL" for dashboards too.
+pictures: .venv/installed-dev
+	$(BIN)/python -m docs.pictures $(PICTURES)
 
 format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
