@@ -16,7 +16,6 @@ from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
 _STEPS = 10  # of an epoch
-_PASSES = 50  # over the images, in a step
 
 
 def main() -> None:
@@ -24,6 +23,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--hidden", type=int, default=96, help="neurons in the hidden layer")
     arguments.add_argument("--epochs", type=int, default=6)
+    arguments.add_argument("--passes", type=int, default=50, help="passes over the images in a step")
     arguments.add_argument("--threads", type=int, default=1, help="threads of the linear algebra")
     options = arguments.parse_args()
     model = MLPClassifier((options.hidden,), random_state=0)
@@ -38,7 +38,7 @@ def main() -> None:
             with track.epoch(epoch), track.phase("train"):
                 for step in range(epoch * _STEPS, (epoch + 1) * _STEPS):
                     with track.step(step):
-                        for _ in range(_PASSES):
+                        for _ in range(options.passes):
                             order = shuffle.permutation(len(images))
                             model.partial_fit(images[order], labels[order], classes=range(10))
                     mlflow.log_metric("loss", model.loss_, step=step)
