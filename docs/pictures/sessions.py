@@ -13,6 +13,8 @@ from docs.pictures.terminal import record
 __all__ = ["SESSIONS", "Session", "record_session"]
 
 _WIDTH = 100  # characters
+_FIRST = "first"  # folder of the first experiment
+_SCHEDULE = (f"bench init {_FIRST}", f"bench schedule {_FIRST}/experiments.csv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +27,10 @@ class Session:
 
 SESSIONS = {
     "demo": Session(("bench demo",)),
-    "schedule": Session(("bench init first", "bench schedule first/experiments.csv")),
+    "schedule": Session(_SCHEDULE),
     "compare": Session(
         ("bench compare 1", "bench interference 1"),
-        before=("bench init first", "bench schedule first/experiments.csv"),
+        before=_SCHEDULE,
     ),
 }
 
@@ -36,7 +38,7 @@ SESSIONS = {
 def record_session(name: str, folder: Path, home: Path) -> Path:
     """Run a session with an own `BENCH_HOME`, and write it to a folder as SVG.
 
-    A session in the same home continues: it does not repeat what is done.
+    The demo and the schedule are recorded in a home without them. The comparison runs the schedule first if it is missing.
     """
     session = SESSIONS[name]
     work = home / "work"
@@ -44,7 +46,7 @@ def record_session(name: str, folder: Path, home: Path) -> Path:
     variables = environment(home)
     file = folder / f"{name}.svg"
     with tempfile.TemporaryDirectory(prefix="bench-pictures-") as other:
-        for command in session.before:
+        for command in session.before if not (work / _FIRST).exists() else ():
             record([command], Path(other) / "before.svg", title="", width=_WIDTH, folder=work, environment=variables)
     record(
         session.commands, file, title="hypergauge", width=_WIDTH, folder=work, environment=variables,
