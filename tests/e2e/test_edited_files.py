@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.support.home import Home, Sheet, Started
-from tests.support.waiting import wait_for
+from tests.support.waiting import HUNG_SECONDS, wait_for
 
 HEADER = "Experiment,Workload,Name,Status,Run,File,Params"
 
@@ -16,14 +18,18 @@ def row(experiment: int, name: str, seconds: float = 0, run: str = "") -> str:
 
 
 @pytest.fixture(scope="module")
-def started(home: Home) -> dict[int, tuple[Sheet, Started]]:
-    """The files of both tests, which are being scheduled."""
+def started(home: Home) -> Iterator[dict[int, tuple[Sheet, Started]]]:
+    """The files of both tests, which are being scheduled; all of their runs end with the tests."""
     waiting = f"42,2,waiting,,,{{scripts}}/gate.py,{home.folder}/gate-42"
     sheets = {
         41: home.sheet("owner", HEADER, [row(41, "first")]),
         42: home.sheet("edited", HEADER, [row(42, "a", 0.01), row(42, "b", 0.02), waiting]),
     }
-    return {experiment: (sheet, home.start("schedule", sheet.path)) for experiment, sheet in sheets.items()}
+    schedules = {experiment: (sheet, home.start("schedule", sheet.path)) for experiment, sheet in sheets.items()}
+    yield schedules
+    (home.folder / "gate-42").touch()  # also for the first test alone
+    for _, schedule in schedules.values():
+        schedule.process.wait(HUNG_SECONDS)
 
 
 def test_an_experiment_belongs_to_its_file(home: Home, started: dict[int, tuple[Sheet, Started]]) -> None:
