@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import value
 
@@ -27,8 +28,9 @@ class CostlySetting:
 
 
 def costly_settings(connection: Connection) -> list[CostlySetting]:
-    """Return the costly settings of this user's other connections, such as Grafana's."""
-    return [setting for setting in (_jit(connection), _locks(connection)) if setting is not None]
+    """Return the costly settings of this user's other connections, such as Grafana's, and of background jobs."""
+    found = (_jit(connection), _locks(connection), _workers(connection))
+    return [setting for setting in found if setting is not None]
 
 
 def _setting(connection: Connection, name: str) -> str:
@@ -73,6 +75,58 @@ def _locks(connection: Connection) -> CostlySetting | None:
         f"a query or backup that touches all {relations} tables and indexes of chunks may run out of the {room} locks",
         f"alter system set max_locks_per_transaction = {2 * each}, and restart",
     )
+
+
+def _workers(connection: Connection) -> CostlySetting | None:
+    """Check that TimescaleDB has workers for due jobs: without one, a job neither starts nor is recorded as failed.
+
+    TimescaleDB's launcher starts a missing scheduler in each poll, so a job that is due for two polls waits in vain.
+    """
+    if inspect(connection).flavour is not Flavour.TIMESCALEDB:
+        return None
+    row = connection.execute(
+        """
+        with schedulers as (
+            select datname from pg_stat_activity where application_name = 'TimescaleDB Background Worker Scheduler')
+        select (select count(*) from schedulers), exists (select from schedulers where datname = current_database()),
+               current_setting('max_worker_processes')::int, current_setting('timescaledb.max_background_workers')::int,
+               current_setting('timescaledb.restoring')::boolean
+        where not pg_is_in_recovery() and exists (
+            select from timescaledb_information.jobs j left join _timescaledb_internal.bgw_job_stat s using (job_id)
+            where j.scheduled and coalesce(s.last_start <= s.last_finish, true)  -- and does not run
+              and greatest(s.next_start, pg_postmaster_start_time(), (select max(applied_at) from bench_internal.migrations))
+                  < now() - 2 * interval '1 ms' * coalesce(current_setting('timescaledb.bgw_launcher_poll_time', true), '60000')::int)
+        """
+    ).fetchone()
+    return None if row is None else _missing_workers(*row)
+
+
+def _missing_workers(schedulers: int, has_one: bool, slots: int, workers: int, restoring: bool) -> CostlySetting | None:
+    """Return the setting that keeps due jobs waiting, if any.
+
+    Parameters
+    ----------
+    schedulers
+        Running schedulers, one for each database.
+    has_one
+        Whether this database has one of them.
+    slots, workers
+        Workers of the server, and those of them that TimescaleDB may use.
+    restoring
+        Whether a restore of this database has not ended.
+    """
+    cost = "TimescaleDB has no worker for the jobs of this database, so aggregates and compression lag"
+    if restoring:
+        return CostlySetting("timescaledb.restoring", "on", cost, "as a superuser: select timescaledb_post_restore()")
+    if workers < schedulers + 2:  # its launcher, and another scheduler or the first job
+        more = f"alter system set timescaledb.max_background_workers = {max(16, 2 * workers)}, and restart the server"
+        return CostlySetting("timescaledb.max_background_workers", str(workers), cost, more)
+    if has_one:
+        return None
+    more = f"alter system set max_worker_processes = {max(32, 2 * slots)}, and restart the server"
+    if slots >= schedulers + 3:  # also PostgreSQL's launcher of logical replication
+        more = f"as a superuser: select _timescaledb_functions.start_background_workers(); if that is in vain, {more}"
+    return CostlySetting("max_worker_processes", str(slots), cost, more)
 
 
 def _name(connection: Connection) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from benchmarks.support.servers import installations, installed_timescale
+from benchmarks.support.servers import installations
 from hypergauge.core.config.settings import Settings
 from hypergauge.sql.maintenance.background import FailingJob, failing_jobs
 from hypergauge.sql.maintenance.tuning import costly_settings
@@ -22,9 +21,10 @@ from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.schema.migrate import MigrationFailed
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.embedded import EmbeddedServer
-from tests.conftest import HOW_TO_GET_ONE, Command, NewFolder, own_database, running
+from tests.conftest import Command, NewFolder, own_database, running
 from tests.support.data.backups import Empty
 from tests.support.servers.databases import own_server
+from tests.support.servers.settings import settings_to_change
 from tests.support.waiting import wait_for
 from tests.support.world import World
 
@@ -117,41 +117,7 @@ def test_a_setting_that_costs_speed_is_named(
                 assert [setting.setting for setting in costly_settings(connection)] == ["jit"]
         monkeypatch.setenv("BENCH_DSN", dsn)
         monkeypatch.setenv("BENCH_HOME", str(tmp_path))
-        assert named_by_all(command) == {"jit"}
-
-
-@pytest.fixture
-def cramped(new_folder: NewFolder) -> Iterator[str]:
-    """A TimescaleDB with room for few locks, and a slot for its scheduler and for none of the scheduler's jobs."""
-    few = "max_locks_per_transaction = 10\nmax_connections = 10\nmax_worker_processes = 3\nfsync = off\n"
-    if (server := installed_timescale(new_folder() / "cramped", configuration=few, stock=True)) is None:
-        pytest.skip(HOW_TO_GET_ONE)
-    with running(server) as dsn:
-        yield dsn
-
-
-@pytest.mark.timescale
-def test_a_setting_that_is_too_small_is_named(
-    cramped: str, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    with own_database(cramped, timescaledb=True) as dsn:
-        with Database(Settings(home=tmp_path, dsn=dsn)) as database, database.session() as connection:
-            connection.execute(
-                "select public.alter_job(job_id, retry_period => interval '10 ms', next_start => now())"
-                " from timescaledb_information.jobs"
-            )
-            wait_for(lambda: failing_jobs(connection), "jobs that cannot start")
-        monkeypatch.setenv("BENCH_DSN", dsn)
-        monkeypatch.setenv("BENCH_HOME", str(tmp_path))
-        assert named_by_all(command) == {"max_locks_per_transaction", "max_worker_processes"}
-
-
-def named_by_all(command: Command) -> set[str]:
-    """Return the settings to change by `bench db status` and `bench doctor`, which agree with each other."""
-    said = [command("db", "status")[1], command("db", "status", "--json")[1], command("doctor", "--json")[1]]
-    found = [set(re.findall(r"\bset (\w+) =", " ".join(text.split()))) for text in said]
-    assert found[0] == found[1] == found[2]
-    return found[0]
+        assert settings_to_change(command) == {"jit"}
 
 
 @pytest.fixture(scope="module")
