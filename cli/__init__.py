@@ -10,6 +10,7 @@ import typer
 
 from hypergauge import __version__
 from hypergauge.cli.catalog import Catalog
+from hypergauge.cli.help import Commands
 from hypergauge.core.errors import BenchError
 from hypergauge.core.plain import PlainLines
 
@@ -22,11 +23,15 @@ _EXTRAS = {
     "grafana_client": "grafana",
 }
 
-app = typer.Typer(
+app = Commands(
     name="bench",
     cls=Catalog,
     help="What the hardware did while your models trained.",
     no_args_is_help=True,
+    examples={
+        "bench demo": "run a small experiment, and compare its runs",
+        "bench compare --help": "options and examples of a command",
+    },
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # importing rich takes longer than the rest of the help
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},

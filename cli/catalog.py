@@ -5,9 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 from typer.main import get_group
+
+from hypergauge.cli.help import Commands, Group
 
 __all__ = ["COMMANDS", "GROUPS", "Catalog", "DeferredCommand"]
 
@@ -70,7 +71,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("querying.export", "Import the runs of another database: all new ones, or none."),
     "up": (
         "serving.serve",
-        "Start the local stack (database, collector, exporters, MLflow, Grafana where it is installed) and keep it.",
+        "Start the local stack (database, collector, exporters, MLflow, Grafana where it is installed) and keep it up.",
     ),
     "down": (
         "serving.serve",
@@ -109,7 +110,7 @@ class DeferredCommand(TyperCommand):
 
     def load(self) -> Any:
         """Import the command."""
-        app = typer.Typer(rich_markup_mode=self.rich_markup_mode)
+        app = Commands(examples={}, rich_markup_mode=self.rich_markup_mode)
         import_module(f"hypergauge.cli.{self._module}").register(app)
         return get_group(app).commands[self.name or ""]
 
@@ -118,7 +119,7 @@ class DeferredCommand(TyperCommand):
         return self.load().make_context(*arguments, **extra)
 
 
-class Catalog(TyperGroup):
+class Catalog(Group):
     """Group of all commands."""
 
     def __init__(self, **settings: Any) -> None:

@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from hypergauge.sql.queries.notices import Notice
 
 __all__ = [
+    "SELECTOR",
     "Attempts",
     "ChartAxis",
     "ChartScopes",
     "Json",
+    "Run",
     "Selectors",
+    "SomeSelectors",
     "TargetOption",
     "TariffFile",
     "as_json",
@@ -44,22 +47,34 @@ __all__ = [
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
-Selectors = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[SELECTOR]...", help="EXPERIMENT[/WORKLOAD[/RUN]] such as 20/1/3, or a run's id."),
+SELECTOR = "Experiment, workload or run: 1, 1/3 or 1/3/2, or a run's id."
+Selectors = Annotated[list[str], typer.Argument(metavar="SELECTOR", help=SELECTOR)]
+SomeSelectors = Annotated[list[str] | None, typer.Argument(metavar="SELECTOR", help=f"{SELECTOR} By default all.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Run: 1/3/2, or its id.")]
+Attempts = Annotated[
+    str, typer.Option(metavar="latest|all", help="Of each row only the latest attempt, or all attempts.")
 ]
-Attempts = Annotated[str, typer.Option(help="'all' attempts of each row, or the 'latest'.")]
 
 ChartAxis = Annotated[
-    str, typer.Option("--align", help="The common axis: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'.")
+    str,
+    typer.Option(
+        "--align", metavar="AXIS", help="Common axis of the runs: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'."
+    ),
 ]
 ChartScopes = Annotated[
-    list[str] | None, typer.Option("--scope", help="process, instance, device or host; by default the narrowest.")
+    list[str] | None,
+    typer.Option(
+        "--scope", metavar="SCOPE", help="'process', 'instance', 'device' or 'host'; by default the narrowest."
+    ),
 ]
-TariffFile = Annotated[Path | None, typer.Option("--tariff", help="Tariff file: prices of electricity and GPUs.")]
+TariffFile = Annotated[
+    Path | None, typer.Option("--tariff", metavar="FILE", help="Show costs, by this tariff file of prices.")
+]
 TargetOption = Annotated[
     str | None,
-    typer.Option("--target", help="Show time and energy until a software metric reached this: 'accuracy>=0.95'."),
+    typer.Option(
+        "--target", metavar="CONDITION", help="Show time and energy until a software metric met this: 'accuracy>=0.95'."
+    ),
 ]
 
 

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from hypergauge.cli.common import Json, as_json, console, reading, warn
+from hypergauge.cli.help import Commands
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import Settings, secret
 from hypergauge.dashboards.grafana import files
@@ -21,17 +22,26 @@ from hypergauge.stack.services.grafana import grafana_url
 
 __all__ = ["register"]
 
-app = typer.Typer(help="Grafana dashboards: build, check, push.", no_args_is_help=True)
+app = Commands(
+    help="Grafana dashboards: build, check, push.",
+    no_args_is_help=True,
+    examples={"bench dashboards push": "into the local stack's Grafana"},
+)
 
-Folder = Annotated[Path, typer.Option("-o", "--folder", help="Folder of the files; by default in the package.")]
+Folder = Annotated[
+    Path,
+    typer.Option(
+        "-o", "--folder", metavar="FOLDER", help="Folder of the files; by default in the package.", show_default=False
+    ),
+]
 
 
-def register(commands: typer.Typer) -> None:
+def register(commands: Commands) -> None:
     """Add the commands to `commands`."""
     commands.add_typer(app, name="dashboards")
 
 
-@app.command()
+@app.command(examples={"bench dashboards build -o dashboards": "files for your own Grafana"})
 def build(folder: Folder = files.FOLDER) -> None:
     """Write the dashboards' files, for provisioning in Grafana."""
     changed = files.write(folder)
@@ -41,7 +51,7 @@ def build(folder: Folder = files.FOLDER) -> None:
         console().print(f"the files of {len(BOARDS)} dashboards in {escape(str(folder))} are up to date")
 
 
-@app.command()
+@app.command(examples={"bench dashboards check -o dashboards": "after an upgrade"})
 def check(folder: Folder = files.FOLDER, json: Json = False) -> None:
     """Check that the files are up to date, and that every panel is valid."""
     found = list(files.differences(folder))
@@ -55,20 +65,30 @@ def check(folder: Folder = files.FOLDER, json: Json = False) -> None:
     raise typer.Exit(1 if found else 0)
 
 
-@app.command()
+@app.command(
+    examples={
+        "bench dashboards push": "to the local stack's Grafana",
+        "bench dashboards push view.json": "a view as a dashboard",
+    }
+)
 def push(
     views: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[VIEW.json]...", help="Saved views, each as a dashboard; by default our own dashboards."
+            metavar="VIEW.json",
+            help="Files of `bench share`, each as a dashboard; by default all dashboards of hypergauge.",
         ),
     ] = None,
     url: Annotated[
-        str | None, typer.Option(help="Grafana's address; by default BENCH_GRAFANA_URL, or the local stack's.")
+        str | None,
+        typer.Option(metavar="URL", help="Grafana's address; by default BENCH_GRAFANA_URL, or the local stack's."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Push dashboards to a Grafana: make their folder, create or replace them, and check its data source."""
+    """Push dashboards to a Grafana.
+
+    Makes their folder, creates or replaces them, and checks the data source.
+    """
     settings = Settings.load(grafana_url=url)
     dashboards = _of_views(settings, views) if views else [board(uid) for uid in BOARDS]
     if (settings.tracking_uri or "").startswith("http"):

@@ -18,6 +18,7 @@ import typer
 from rich.markup import escape
 
 from hypergauge.cli.common import Json, as_json, console, primary
+from hypergauge.cli.help import Commands
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, BenchError, DatabaseUnavailable
 from hypergauge.core.terminal import Terminal
@@ -42,15 +43,22 @@ __all__ = ["register"]
 # Longest wait for a lock of a policy's job, or for the restart of a server.
 _TIMEOUT_SECONDS = 60.0
 
-app = typer.Typer(help="The database: schema, address, shell, backup.", no_args_is_help=True)
+app = Commands(
+    help="The database: schema, address, shell, backup.",
+    no_args_is_help=True,
+    examples={
+        "bench db status": "the server, and what slows it",
+        "bench db shell": "select * from run_summary;",
+    },
+)
 
 
-def register(commands: typer.Typer) -> None:
+def register(commands: Commands) -> None:
     """Add the commands to `commands`."""
     commands.add_typer(app, name="db")
 
 
-@app.command("migrate")
+@app.command("migrate", examples={"bench db migrate": "as its owner, after an upgrade"})
 def migrate_() -> None:
     """Bring the schema up to date."""
     with _held() as database, database.connect() as connection:
@@ -64,7 +72,7 @@ def migrate_() -> None:
         console().print(f"[yellow]![/] {escape(missed)}")
 
 
-@app.command()
+@app.command(examples={"bench db status": "the server, and what slows it"})
 def status(json: Json = False) -> None:
     """Show the server, its flavour, and the version of the schema."""
     with primary() as connection:
@@ -90,7 +98,7 @@ def status(json: Json = False) -> None:
             console().print(f"[yellow]![/] {escape(line)}")
 
 
-@app.command()
+@app.command(examples={'psql "$(bench db url)"': "any client of PostgreSQL"})
 def url() -> None:
     """Show the connection string. The embedded database answers while it runs, such as after `bench up`."""
     settings = Settings.load()
@@ -99,7 +107,7 @@ def url() -> None:
         raise DatabaseUnavailable("the embedded database is not running; `bench up` starts it")
 
 
-@app.command()
+@app.command(examples={"bench db shell": "select * from run_summary;"})
 def shell() -> None:
     """Open psql on the database."""
     if shutil.which("psql") is None:
@@ -115,14 +123,24 @@ def shell() -> None:
     raise typer.Exit(done.returncode)
 
 
-@app.command()
+@app.command(
+    examples={
+        "bench db maintain": "refresh and compress now",
+        "bench db maintain --keep-raw 90": "delete raw samples after 90 days",
+    }
+)
 def maintain(
     keep_raw: Annotated[
         str | None,
-        typer.Option(metavar="DAYS", help="Keep raw samples for so many days from now on, or 'forever' (the default)."),
+        typer.Option(
+            metavar="DAYS", help="From now on, keep raw samples for so many days, or 'forever' as a new database does."
+        ),
     ] = None,
 ) -> None:
-    """Refresh aggregates, compress, and delete expired raw samples now, as policies do in time."""
+    """Do now what background jobs do in time.
+
+    That is: refresh aggregates, compress, and delete expired raw samples.
+    """
     if keep_raw not in (None, "forever") and not re.fullmatch("[1-9][0-9]{0,4}", keep_raw or ""):
         raise BadRequest(f"--keep-raw is a number of days, 1 or more, or 'forever', not {keep_raw!r}")
     with Database(Settings.load()) as database, Session(database, _TIMEOUT_SECONDS) as session:
@@ -139,7 +157,13 @@ def maintain(
     console().print(f"the aggregates are up to date; raw samples are {kept}{deleted}")
 
 
-@app.command("backup")
+@app.command(
+    "backup",
+    examples={
+        "bench db backup bench.backup": "to a file",
+        "bench db backup - | ssh backup 'cat > bench.backup'": "to another host",
+    },
+)
 def backup_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; - for standard output.")],
     force: Annotated[bool, typer.Option("--force", help="Replace an existing FILE.")] = False,
@@ -151,19 +175,25 @@ def backup_(
     _notify(f"wrote {file}: {_describe(manifest)}{size}")
 
 
-@app.command("restore")
+@app.command("restore", examples={"bench db restore bench.backup": "of BENCH_DSN, or embedded"})
 def restore_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `bench db backup`.")],
 ) -> None:
-    """Restore a backup into a database without runs and samples, of either flavour: all or nothing."""
+    """Restore a backup into a database without runs: all or nothing.
+
+    The database has no samples either. It may be of the other flavour: PostgreSQL or TimescaleDB.
+    """
     with _held() as database:
         manifest = restore(database, file, notify=_notify)
     _notify(f"restored {file}: {_describe(manifest)}; written {manifest.created_at} by hypergauge {manifest.release}")
 
 
-@app.command("upgrade")
+@app.command("upgrade", examples={"bench db upgrade": "where another command asks for it"})
 def upgrade_() -> None:
-    """Upgrade the embedded database to the PostgreSQL of this release; the old data are kept."""
+    """Upgrade the embedded database to PostgreSQL of this release.
+
+    The old data are kept, in a folder that the command names.
+    """
     settings = Settings.load()
     if settings.dsn:
         raise BadRequest("BENCH_DSN is set, so no embedded database is in use; upgrade that server by its own means")

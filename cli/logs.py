@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from hypergauge.cli.common import Json, as_json, reading
+from hypergauge.cli.common import Json, Run, as_json, reading
+from hypergauge.cli.help import Commands
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.output import OutputReader
@@ -21,14 +22,19 @@ from hypergauge.stack.remote_output import remote_output
 __all__ = ["register"]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command to `app`."""
-    app.command()(logs)
+    app.command(
+        examples={
+            "bench logs 1/3/2": "what the run has written",
+            "bench logs 1/3/2 -f": "and what it writes until it ends",
+        }
+    )(logs)
 
 
 def logs(
-    run: Annotated[str, typer.Argument(help="A run.")],
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow until the run ends.")] = False,
+    run: Run,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Continue until the run ends.")] = False,
     json: Json = False,
 ) -> None:
     """Write a run's output to standard output."""

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Attempts, Json, as_json, console, counted, every_attempt, primary
+from hypergauge.cli.common import Attempts, Json, Run, Selectors, as_json, console, counted, every_attempt, primary
+from hypergauge.cli.help import Commands
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.dashboards.terminal import tables
@@ -20,23 +21,36 @@ from hypergauge.stack.removal import remove as remove_everywhere
 
 __all__ = ["register"]
 
-Chosen = Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Such as 20/1/3, or a run's id.")]
 
-
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands to `app`."""
-    app.command()(note)
-    app.command()(keep)
-    app.command()(rm)
+    app.command(
+        examples={
+            "bench note 1/3/2 'warm GPU, repeat'": "add a note",
+            "bench note 1/3/2": "show it",
+        }
+    )(note)
+    app.command(
+        examples={
+            "bench keep 1/3": "protect all runs of a workload",
+            "bench keep 1/3 --undo": "remove the protection",
+        }
+    )(keep)
+    app.command(
+        examples={
+            "bench rm 1/3/2 --dry-run": "show what would be removed",
+            "bench rm 1/3/2": "remove it, after a confirmation",
+        }
+    )(rm)
 
 
 def note(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run.")],
+    run: Run,
     text: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="The note; without it the note is shown.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="The note; without a text, the command shows the note.")
     ] = None,
     append: Annotated[bool, typer.Option("--append", help="Add a paragraph to the note.")] = False,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace the note.")] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace an existing note.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the note.")] = False,
     json: Json = False,
 ) -> None:
@@ -58,7 +72,7 @@ def note(
 
 
 def keep(
-    selectors: Chosen,
+    selectors: Selectors,
     undo: Annotated[bool, typer.Option("--undo", help="Remove the protection.")] = False,
     attempts: Attempts = "latest",
     json: Json = False,
@@ -76,9 +90,9 @@ def keep(
 
 
 def rm(
-    selectors: Chosen,
+    selectors: Selectors,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and remove nothing.")] = False,
     others: Annotated[bool, typer.Option("--others", help="Include other users' runs.")] = False,
     attempts: Attempts = "latest",
     json: Json = False,
@@ -90,7 +104,7 @@ def rm(
         run_annotations.check_may_remove(connection)
         run_annotations.check_removable(runs, getpass.getuser(), others=others)
         if not json:
-            console().print(tables.runs(runs))
+            console().print(tables.runs(runs, console().width))
         if not (yes or dry_run):
             _confirm(runs, json=json)
         samples = 0 if dry_run else remove_everywhere(connection, settings, runs, _notify)

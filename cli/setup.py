@@ -12,6 +12,7 @@ import typer
 from rich.markup import escape
 
 from hypergauge.cli.common import Json, as_json, console, primary
+from hypergauge.cli.help import Commands
 from hypergauge.cli.running.schedule import run_file
 from hypergauge.core.config.settings import Settings
 from hypergauge.dashboards.terminal import tables
@@ -39,11 +40,21 @@ _NEXT = {
 }
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands to `app`."""
-    app.command()(demo)
-    app.command()(init)
-    app.command()(doctor)
+    app.command(examples={"bench demo": "run it all once, and see what a comparison looks like"})(demo)
+    app.command(
+        examples={
+            "bench init": "into this folder",
+            "bench init digits": "into the folder digits",
+        }
+    )(init)
+    app.command(
+        examples={
+            "bench doctor": "database, GPUs, exporters, Grafana",
+            "bench doctor --tls": "certificates, where other hosts connect",
+        }
+    )(doctor)
 
 
 def demo() -> None:
@@ -83,7 +94,7 @@ def demo() -> None:
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="The folder to write to.")] = Path(),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write to.")] = Path(),
 ) -> None:
     """Write a commented experiments.csv and a script that run as they are."""
     written = write_template(_template("init"), folder, overwrite=False)

@@ -11,6 +11,7 @@ import typer
 from hypergauge.cli.common import (
     Attempts,
     Json,
+    Selectors,
     TargetOption,
     TariffFile,
     as_json,
@@ -19,6 +20,7 @@ from hypergauge.cli.common import (
     reading,
     show_notices,
 )
+from hypergauge.cli.help import Commands
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.dashboards.terminal import comparison_table as tables
@@ -35,38 +37,63 @@ from hypergauge.insight.regression.conditions import Condition
 __all__ = ["register"]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command to `app`."""
-    app.command()(compare)
+    app.command(
+        examples={
+            "bench compare 1 --baseline 1/1/1": "differences to a run",
+            "bench compare 1 2 --by row": "mean of attempts",
+            "bench compare 2 --baseline 1 --fail-on 'step_time>+3%'": "a gate for CI",
+        }
+    )(compare)
 
 
 def compare(
-    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
-    by: Annotated[str, typer.Option(help="'run', 'row' or 'workload'.")] = "run",
+    selectors: Selectors,
+    by: Annotated[
+        str, typer.Option(metavar="run|row|workload", help="Compare these. A row is the mean of all of its attempts.")
+    ] = "run",
     attempts: Attempts = "latest",
-    baseline: Annotated[str | None, typer.Option(help="Show differences to this run or workload.")] = None,
-    scope: Annotated[str | None, typer.Option(help=f"One of {', '.join(SCOPES)}; by default the narrowest.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="SELECTOR", help="Show differences to this run or workload.")
+    ] = None,
+    scope: Annotated[
+        str | None, typer.Option(metavar="SCOPE", help=f"One of {', '.join(SCOPES)}; by default the narrowest.")
+    ] = None,
     simulated: Annotated[bool, typer.Option("--simulated", help="Include power and energy of simulated GPUs.")] = False,
     align: Annotated[
         str | None,
-        typer.Option(help="Only the part that all runs share: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'."),
+        typer.Option(
+            metavar="AXIS",
+            help="Compare only the part that all runs have: of 'time', 'step', 'epoch', 'phase' or 'phase:NAME'.",
+        ),
     ] = None,
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
-            help="Exit with 1 where a condition holds, tested over all attempts: 'step_time>+3%', 'energy>+5%' …"
+            metavar="CONDITION",
+            help="Exit with 1 if this holds, tested over all attempts: 'step_time>+3%'. Can be repeated.",
         ),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="Rate of false alarms of all --fail-on together; 0.05 by default.")
+        float | None,
+        typer.Option(metavar="RATE", help="Rate of false alarms of all --fail-on together; by default 0.05."),
     ] = None,
     tariff: TariffFile = None,
     target: TargetOption = None,
     metrics: Annotated[
-        list[str] | None, typer.Option("--metric", "-m", help="Column to show, in this order: 'GPU energy', loss …")
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            metavar="COLUMN",
+            help="Show this column only, such as 'GPU energy' or loss. Can be repeated.",
+        ),
     ] = None,
-    wide: Annotated[bool, typer.Option("--wide", help="Show all columns, however wide the table.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Write a table of Markdown.")] = False,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Show all columns, even if the table is wider than the terminal.")
+    ] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Write a Markdown table.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Write CSV, with values in SI units.")] = False,
     json: Json = False,
 ) -> None:

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, as_json, console, counted, reading
+from hypergauge.cli.common import Json, Selectors, as_json, console, counted, reading
+from hypergauge.cli.help import Commands
 from hypergauge.core.config.settings import Settings
 from hypergauge.dashboards.terminal import formatting
 from hypergauge.dashboards.terminal.bar import Bar
@@ -23,29 +24,45 @@ from hypergauge.sql.server.database import Connection, Database
 __all__ = ["register"]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands to `app`."""
-    app.command()(export)
-    app.command("import")(import_)
+    app.command(
+        examples={
+            "bench export 1 -o samples.parquet": "all samples, for pandas or Polars",
+            "bench export 1 -o runs.capsule": "whole runs, for `bench import`",
+        }
+    )(export)
+    app.command(
+        "import",
+        examples={
+            "bench import runs.capsule": "under the experiment that they had",
+            "bench import runs.capsule --into 30": "under experiment 30",
+        },
+    )(import_)
 
 
 def export(
-    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
+    selectors: Selectors,
     output: Annotated[
         Path,
         typer.Option(
             "-o",
             "--output",
             metavar="FILE",
-            help=".parquet, .csv or .csv.gz: samples. .capsule: whole runs, for `bench import`.",
+            help="Samples as .parquet, .csv or .csv.gz; whole runs as .capsule, for `bench import`.",
         ),
     ],
     trace: Annotated[
-        bool, typer.Option("--trace", help="A trace for Perfetto or chrome://tracing: .json or .json.gz.")
+        bool, typer.Option("--trace", help="Write a trace for Perfetto or chrome://tracing, as .json or .json.gz.")
     ] = False,
     metrics: Annotated[
         list[str] | None,
-        typer.Option("-m", "--metric", help="A quantity; by default all, in a trace those of the runs themselves."),
+        typer.Option(
+            "-m",
+            "--metric",
+            metavar="QUANTITY",
+            help="Export this quantity only; by default all, or in a trace those of the runs themselves. Can be repeated.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -63,12 +80,10 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A capsule, made by `bench export -o FILE.capsule`.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `bench export -o FILE.capsule`.")],
     into: Annotated[
         int | None,
-        typer.Option(
-            metavar="ID", min=0, help="The experiment that gets the runs; by default the one that they were in."
-        ),
+        typer.Option(metavar="ID", min=0, help="Import into this experiment; by default the one that they had."),
     ] = None,
     json: Json = False,
 ) -> None:

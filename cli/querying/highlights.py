@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
-import typer
-
-from hypergauge.cli.common import Json, as_json, console, reading
+from hypergauge.cli.common import Json, Run, as_json, console, reading
+from hypergauge.cli.help import Commands
 from hypergauge.core.errors import NoData
 from hypergauge.dashboards.terminal import tables
 from hypergauge.sql.runs.selection import select_run
@@ -15,12 +13,12 @@ from hypergauge.sql.runs.selection import select_run
 __all__ = ["register"]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command to `app`."""
-    app.command()(highlights)
+    app.command(examples={"bench highlights 1/3/2": "what stood out in this run"})(highlights)
 
 
-def highlights(run: Annotated[str, typer.Argument(help="A run.")], json: Json = False) -> None:
+def highlights(run: Run, json: Json = False) -> None:
     """Show a run in ten lines: phases, repetitions, changes, outliers."""
     # With scipy and ruptures: slow to import.
     from hypergauge.insight.highlights import highlight

@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from hypergauge.cli.common import Json, as_json, check_folder, console, reading, show_notices
+from hypergauge.cli.help import Commands
 from hypergauge.cli.querying.plot import inches
 from hypergauge.core.errors import BadRequest, NoData
 from hypergauge.core.files.run_folder import write_atomically
@@ -26,23 +27,32 @@ _SUFFIXES = (".svg", ".png", ".pdf")
 _FEW = 2
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command to `app`."""
-    app.command()(interference)
+    app.command(
+        examples={
+            "bench interference 1": "runs side by side, against each alone",
+            "bench interference 1 -o slowdown.png": "and the slowdowns as a heat map",
+        }
+    )(interference)
 
 
 def interference(
-    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, or workloads of them.")],
+    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR", help="Experiment or workload: 1 or 1/3.")],
     metric: Annotated[
-        str, typer.Option(help="Measure of slowdown: 'duration', 'step_time' or 'epoch_time'.")
+        str, typer.Option(metavar="MEASURE", help="Slowdown of 'duration', 'step_time' or 'epoch_time'.")
     ] = "duration",
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="A heat map: .svg, .pdf, .png.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Draw a heat map: .svg, .pdf or .png.")
+    ] = None,
     simulated: Annotated[bool, typer.Option("--simulated", help="Include energy of simulated GPUs.")] = False,
     style: Annotated[
-        str, typer.Option(help="'paper', 'slides', 'dark', a style of matplotlib, or a style file.")
+        str, typer.Option(metavar="STYLE", help="'paper', 'slides', 'dark', a style of matplotlib, or a style file.")
     ] = "paper",
-    size: Annotated[str | None, typer.Option(metavar="WIDTHxHEIGHT", help="In inches, such as 3.5x2.5.")] = None,
-    title: Annotated[str, typer.Option(help="Title of the heat map.")] = "",
+    size: Annotated[
+        str | None, typer.Option(metavar="WIDTHxHEIGHT", help="Size of the heat map in inches, such as 3.5x2.5.")
+    ] = None,
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the heat map.")] = "",
     json: Json = False,
 ) -> None:
     """Show what collocation cost each configuration, and whether it paid off."""

@@ -10,7 +10,18 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import ChartAxis, ChartScopes, Json, as_json, check_folder, console, reading, show_notices
+from hypergauge.cli.common import (
+    ChartAxis,
+    ChartScopes,
+    Json,
+    Selectors,
+    as_json,
+    check_folder,
+    console,
+    reading,
+    show_notices,
+)
+from hypergauge.cli.help import Commands
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.core.files.run_folder import write_atomically
 from hypergauge.sql.runs.selection import select_runs
@@ -24,38 +35,61 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
 _MOST_INCHES = 100
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command to `app`."""
-    app.command()(plot)
+    app.command(
+        examples={
+            "bench plot 1 -m cpu_usage -m memory_used -o curves.svg": "a panel for each",
+            "bench plot 1 --kind ledger -o ledger.html": "GPUs over real time",
+        }
+    )(plot)
 
 
 def plot(
-    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file: .svg, .pdf, .png, or .html to zoom into.")],
+    selectors: Selectors,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="The file to write: .svg, .pdf, .png, or .html to zoom into."
+        ),
+    ],
     metrics: Annotated[
         list[str] | None,
-        typer.Option("-m", "--metric", help="A quantity, or a software metric such as loss: a panel each."),
+        typer.Option(
+            "-m",
+            "--metric",
+            metavar="METRIC",
+            help="Quantity of `bench metrics`, or software metric such as loss. Can be repeated, for more panels.",
+        ),
     ] = None,
-    by: Annotated[str, typer.Option(help="One line a 'run', or a 'workload': the mean of its runs.")] = "run",
+    by: Annotated[
+        str,
+        typer.Option(metavar="run|workload", help="Draw a line for each; that of a workload is the mean of its runs."),
+    ] = "run",
     kind: Annotated[
         str,
         typer.Option(
-            help="'lines' over time, 'bars': mean and range, 'scatter': results against --x, 'parallel': an axis per varied "
-            "parameter and result, or 'ledger': GPUs over real time."
+            metavar="KIND",
+            help="'lines' over the axis of --align; 'bars' of mean and range; 'scatter' of results against --x; 'parallel' "
+            "with an axis for each varied parameter and result; 'ledger' of GPUs over real time.",
         ),
     ] = "lines",
     facet: Annotated[
-        str | None, typer.Option(metavar="PARAM", help="A panel per value of this parameter of the runs.")
+        str | None, typer.Option(metavar="PARAM", help="Draw a panel for each value of this parameter.")
     ] = None,
-    x: Annotated[str | None, typer.Option("--x", metavar="PARAM", help="Parameter on the axis of a scatter.")] = None,
+    x: Annotated[
+        str | None, typer.Option("--x", metavar="PARAM", help="Parameter on the horizontal axis of a scatter.")
+    ] = None,
     align: ChartAxis = "time",
     scope: ChartScopes = None,
     style: Annotated[
-        str, typer.Option(help="'paper', 'slides', 'dark', a style of matplotlib, or a style file.")
+        str, typer.Option(metavar="STYLE", help="'paper', 'slides', 'dark', a style of matplotlib, or a style file.")
     ] = "paper",
-    size: Annotated[str | None, typer.Option(metavar="WIDTHxHEIGHT", help="In inches, such as 3.5x2.5.")] = None,
-    title: Annotated[str, typer.Option(help="Title.")] = "",
-    notes: Annotated[bool, typer.Option(help="Show notes below the figure.")] = True,
+    size: Annotated[
+        str | None, typer.Option(metavar="WIDTHxHEIGHT", help="Size of the plot in inches, such as 3.5x2.5.")
+    ] = None,
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the plot.")] = "",
+    notes: Annotated[bool, typer.Option(help="Write notes below the plot, such as missing data.")] = True,
     json: Json = False,
 ) -> None:
     """Plot runs or workloads over their common time, steps or epochs."""

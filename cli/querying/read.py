@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from hypergauge.cli.common import Attempts, Json, Selectors, as_json, console, every_attempt, reading
+from hypergauge.cli.common import SELECTOR, Attempts, Json, SomeSelectors, as_json, console, every_attempt, reading
+from hypergauge.cli.help import Commands
 from hypergauge.core.errors import NoData
 from hypergauge.dashboards.terminal import tables
 from hypergauge.sql.queries.summaries import coverage
@@ -17,16 +18,31 @@ from hypergauge.sql.runs.selection import check_owner, list_experiments, select_
 __all__ = ["register"]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands to `app`."""
-    app.command("list")(list_)
-    app.command()(metrics)
+    app.command(
+        "list",
+        examples={
+            "bench list": "all experiments",
+            "bench list 1 --attempts all": "all runs of experiment 1, repeated ones too",
+        },
+    )(list_)
+    app.command(
+        examples={
+            "bench metrics": "of all runs",
+            "bench metrics 1/3": "of the runs of a workload",
+        }
+    )(metrics)
 
 
 def list_(
-    selector: Annotated[str | None, typer.Argument(help="EXPERIMENT[/WORKLOAD[/RUN]].")] = None,
+    selector: Annotated[
+        str | None, typer.Argument(metavar="SELECTOR", help=f"{SELECTOR} By default all experiments.")
+    ] = None,
     attempts: Attempts = "latest",
-    user: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this user; 'me' for your own.")] = None,
+    user: Annotated[
+        str | None, typer.Option(metavar="NAME", help="List only runs of this user; 'me' for your own.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """List experiments, or the runs of one, with status and duration."""
@@ -51,7 +67,7 @@ def list_(
             )
 
 
-def metrics(selectors: Selectors = None, json: Json = False) -> None:
+def metrics(selectors: SomeSelectors = None, json: Json = False) -> None:
     """Show the available quantities, with unit, scope and source."""
     with reading(measured=selectors or []) as connection:
         ids = [run.run_id for run in select_runs(connection, selectors)] if selectors else None

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, TargetOption, TariffFile, as_json, check_folder, console, reading
+from hypergauge.cli.common import Json, Selectors, TargetOption, TariffFile, as_json, check_folder, console, reading
+from hypergauge.cli.help import Commands
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import write_atomically
@@ -18,19 +19,27 @@ from hypergauge.core.services import Stack
 __all__ = ["register"]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command to `app`."""
-    app.command()(report)
+    app.command(
+        examples={
+            "bench report 1 -o report.html": "a page to open or send",
+            "bench report 1 2 -o report.html --baseline 1/1/1": "differences to a run",
+        }
+    )(report)
 
 
 def report(
-    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write, which ends in .html.")],
+    selectors: Selectors,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write: .html.")],
     metrics: Annotated[
-        list[str] | None, typer.Option("-m", "--metric", help="Quantity to plot; by default the most common ones.")
+        list[str] | None,
+        typer.Option(
+            "-m", "--metric", metavar="QUANTITY", help="Quantity to plot; by default the usual ones. Can be repeated."
+        ),
     ] = None,
-    baseline: Annotated[str | None, typer.Option(help="Show differences to this run.")] = None,
-    title: Annotated[str, typer.Option(help="Title.")] = "",
+    baseline: Annotated[str | None, typer.Option(metavar="RUN", help="Show differences to this run.")] = None,
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the page.")] = "",
     tariff: TariffFile = None,
     target: TargetOption = None,
     json: Json = False,

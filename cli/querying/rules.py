@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, Selectors, as_json, console, counted, primary, reading
+from hypergauge.cli.common import Json, SomeSelectors, as_json, console, counted, primary, reading
+from hypergauge.cli.help import Commands
 from hypergauge.cli.serving.serve import Bind, Insecure, Port, WebConfigFile
 from hypergauge.core import durations
 from hypergauge.core.config.bench_toml import CONFIG_FILE, config_file
@@ -28,29 +29,43 @@ from hypergauge.sql.runs.selection import select_runs
 
 __all__ = ["register"]
 
-app = typer.Typer(help="Rules on runs: bottlenecks, idle devices, outliers.", no_args_is_help=True)
+app = Commands(
+    help="Rules on runs: bottlenecks, idle devices, outliers.",
+    no_args_is_help=True,
+    examples={
+        "bench rules list": "what each rule means",
+        "bench rules replay 1": "which rules fire on the runs of experiment 1",
+    },
+)
 
-Preset = Annotated[str | None, typer.Option(help=f"Published defaults: {' or '.join(rules.PRESETS)}.")]
+Preset = Annotated[str | None, typer.Option(metavar="|".join(rules.PRESETS), help="Use published thresholds.")]
 Folder = Annotated[
-    Path | None, typer.Option(help=f"Folder of your own rules; by default rules/ next to {CONFIG_FILE}.")
+    Path | None,
+    typer.Option(metavar="FOLDER", help=f"Folder of your own rules; by default rules/ next to {CONFIG_FILE}."),
 ]
-Limit = Annotated[str, typer.Option(help="Time limit of a rule for a run.")]
+Limit = Annotated[str, typer.Option(metavar="DURATION", help="Longest time that one rule may take for one run.")]
 
 
-def register(commands: typer.Typer) -> None:
+def register(commands: Commands) -> None:
     """Add the commands to `commands`."""
     commands.add_typer(app, name="rules")
 
 
-@app.command()
+@app.command(examples={"bench rules run": "what the local stack does by itself"})
 def run(port: Port = 0, bind: Bind = "127.0.0.1", web_config: WebConfigFile = None, insecure: Insecure = False) -> None:
-    """Evaluate rules on the running runs of this BENCH_HOME, until SIGTERM or Ctrl-C."""
+    """Evaluate rules on running runs, until SIGTERM or Ctrl-C.
+
+    These are the runs of this BENCH_HOME.
+    """
     from hypergauge.stack.services.rule_process import evaluate_rules
 
     evaluate_rules(Settings.load(web_config=web_config), bind, port, insecure=insecure)
 
 
-@app.command("list")
+@app.command(
+    "list",
+    examples={"bench rules list": "all rules", "bench rules list --preset aws-docs": "with published thresholds"},
+)
 def list_(preset: Preset = None, folder: Folder = None, json: Json = False) -> None:
     """Show all rules, with their meaning and parameters."""
     chosen = ChosenRules.read(config_file(), preset=preset, folder=folder)
@@ -74,13 +89,16 @@ def list_(preset: Preset = None, folder: Folder = None, json: Json = False) -> N
     console().print(made)
 
 
-@app.command()
+@app.command(examples={"bench rules check rules/*.sql": "your own rules"})
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Rules, SQL.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Rule file, .sql.")],
     limit: Limit = "5 s",
     json: Json = False,
 ) -> None:
-    """Check your own rules: their headers, and their statements against the database."""
+    """Check your own rules: their headers and their SQL.
+
+    The SQL is tried on the newest run of the database.
+    """
     seconds = durations.parse(limit)
     with reading() as connection:
         run = newest_run(connection)
@@ -93,23 +111,31 @@ def check(
         console().print(f"{escape(str(file))}: {rule.name} is valid{on}")
 
 
-@app.command()
+@app.command(
+    examples={
+        "bench rules replay 1": "on these runs",
+        "bench rules replay --sweep IdleDevice.threshold=0.1,0.2": "try thresholds",
+    }
+)
 def replay(
-    selectors: Selectors = None,
-    rule: Annotated[list[str] | None, typer.Option(help="Only this rule; can be repeated.")] = None,
+    selectors: SomeSelectors = None,
+    rule: Annotated[
+        list[str] | None, typer.Option(metavar="RULE", help="Evaluate this rule only. Can be repeated.")
+    ] = None,
     given: Annotated[
-        list[str] | None, typer.Option("--set", metavar="RULE.PARAMETER=VALUE", help="Value of a parameter.")
+        list[str] | None,
+        typer.Option("--set", metavar="RULE.PARAMETER=VALUE", help="Set a parameter of a rule. Can be repeated."),
     ] = None,
     swept: Annotated[
         str | None,
         typer.Option(
-            "--sweep", metavar="RULE.PARAMETER=VALUE,…", help="Count the runs on which the rule fires with each value."
+            "--sweep", metavar="RULE.PARAMETER=VALUE,…", help="For each value, count the runs on which the rule fires."
         ),
     ] = None,
     preset: Preset = None,
     folder: Folder = None,
     limit: Limit = "30 s",
-    store: Annotated[bool, typer.Option("--store", help="Store the findings.")] = False,
+    store: Annotated[bool, typer.Option("--store", help="Store the firings in the database.")] = False,
     json: Json = False,
 ) -> None:
     """Evaluate rules on past runs; without a selector, on all."""

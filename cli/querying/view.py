@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import ChartAxis, ChartScopes, Json, as_json, check_folder, console, reading, show_notices
+from hypergauge.cli.common import (
+    ChartAxis,
+    ChartScopes,
+    Json,
+    Selectors,
+    as_json,
+    check_folder,
+    console,
+    reading,
+    show_notices,
+)
+from hypergauge.cli.help import Commands
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
@@ -32,19 +43,44 @@ __all__ = ["register"]
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands to `app`."""
-    app.command()(share)
-    app.command("open")(open_)
+    app.command(
+        examples={
+            "bench share 1 -m cpu_usage -o view.json": "a chart",
+            "bench share 1 -m memory_used -o view.json": "add another one",
+        }
+    )(share)
+    app.command(
+        "open",
+        examples={
+            "bench open view.json": "as a page, in the browser",
+            "bench open view.json -o page.html": "only write the page",
+        },
+    )(open_)
 
 
 def share(
-    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
+    selectors: Selectors,
     metrics: Annotated[
-        list[str], typer.Option("-m", "--metric", help="A quantity, or a software metric such as loss.")
+        list[str],
+        typer.Option(
+            "-m",
+            "--metric",
+            metavar="METRIC",
+            help="Quantity of `bench metrics`, or software metric such as loss. Can be repeated.",
+        ),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file; a chart is added to an existing one.")],
-    by: Annotated[str, typer.Option(help="One curve a 'run', or a 'workload': the mean of its runs.")] = "run",
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="The view file, .json. If it exists, the chart is added to it."
+        ),
+    ],
+    by: Annotated[
+        str,
+        typer.Option(metavar="run|workload", help="Draw a line for each; that of a workload is the mean of its runs."),
+    ] = "run",
     align: ChartAxis = "time",
     scope: ChartScopes = None,
     json: Json = False,
@@ -76,9 +112,12 @@ def share(
 
 
 def open_(
-    view: Annotated[Path, typer.Argument(help="A file that `bench share` has written.")],
+    view: Annotated[Path, typer.Argument(metavar="VIEW.json", help="A file of `bench share`.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The page to write, .html; the browser does not open then.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Write the page to this file, .html, and do not open the browser."
+        ),
     ] = None,
     grafana: Annotated[
         bool, typer.Option("--grafana", help="Open the same charts in Grafana, instead of a page.")
@@ -86,6 +125,7 @@ def open_(
     json: Json = False,
 ) -> None:
     """Open a view file in the browser, with the current data."""
+    from hypergauge.dashboards.terminal.notes import merged
     from hypergauge.insight.charts.view import View
 
     settings = Settings.load()
@@ -109,7 +149,7 @@ def open_(
     notes = [*_deleted(found), *missing]
     write_atomically(page, _page([drawn for _, drawn in charts], view.stem, "; ".join(notes)), 0o666)
     _warn(notes)
-    show_notices(one for _, drawn in charts for one in drawn.notices)
+    show_notices(merged([one for _, drawn in charts for one in drawn.notices]))
     shown = output is None and _opened(page.resolve().as_uri())
     console().print(f"Wrote {_count(charts, 'chart')} to {escape(shlex.quote(str(page)))}{', and opened it' * shown}")
 

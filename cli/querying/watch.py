@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from hypergauge.cli.common import as_json, console
+from hypergauge.cli.common import Selectors, as_json, console
+from hypergauge.cli.help import Commands
 from hypergauge.core.config.settings import Settings
 from hypergauge.dashboards.terminal.live import changes, live_table, summary
 from hypergauge.insight.watch import Watched
@@ -23,14 +24,19 @@ __all__ = ["register"]
 _INTERRUPTED = 130
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command to `app`."""
-    app.command()(watch)
+    app.command(
+        examples={
+            "bench watch 1": "all runs of experiment 1",
+            "bench watch 1/3/2 --json > live.jsonl": "values of a run, for a program",
+        }
+    )(watch)
 
 
 def watch(
-    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
-    json: Annotated[bool, typer.Option("--json", help="Write a line of JSON a second.")] = False,
+    selectors: Selectors,
+    json: Annotated[bool, typer.Option("--json", help="Write a line of JSON each second.")] = False,
 ) -> None:
     """Show running runs live, until all have ended. Ctrl-C leaves and stops nothing."""
     out = console()

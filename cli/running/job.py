@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import typer
 
+from hypergauge.cli.help import Commands
 from hypergauge.cli.running.progress import on_this_host
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.files import private
@@ -20,9 +21,9 @@ from hypergauge.stack.services.local_stack import availability
 __all__ = ["register"]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command to `app`."""
-    app.command(hidden=True)(job)
+    app.command(hidden=True, examples={})(job)
 
 
 def job() -> None:

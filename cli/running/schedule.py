@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from hypergauge.cli.common import console, counted, primary
+from hypergauge.cli.help import Commands
 from hypergauge.cli.running.plan_tables import show_partitions, show_plan
 from hypergauge.cli.running.progress import on_batch_system, on_this_host
 from hypergauge.core.config.settings import Settings
@@ -38,31 +39,53 @@ __all__ = ["register", "run_file"]
 
 COOLDOWN_SECONDS = 300.0
 
-Timeout = Annotated[float | None, typer.Option(help="Seconds after which a run is ended, with status timeout.")]
-OutputLimit = Annotated[str | None, typer.Option(help="Limit of a run's output, such as 512MiB; 0 for none.")]
+Timeout = Annotated[
+    float | None, typer.Option(metavar="SECONDS", help="End a run after this time, with status timeout.")
+]
+OutputLimit = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Keep no more of a run's output, such as 512MiB; 0 for no limit.")
+]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands to `app`."""
-    app.command()(schedule)
-    app.command(context_settings={"allow_interspersed_args": False})(run)
+    app.command(
+        examples={
+            "bench schedule experiments.csv": "run what is still to do",
+            "bench schedule experiments.csv --rerun failed": "and what has failed",
+            "bench schedule experiments.csv --dry-run": "only show the plan",
+        }
+    )(schedule)
+    app.command(
+        context_settings={"allow_interspersed_args": False},
+        examples={
+            "bench run -- python train.py --epochs 3": "the command and its options",
+            "bench run --devices 0 --name fast -- ./train.sh": "on one GPU, with a name",
+        },
+    )(run)
 
 
 def schedule(
-    file: Annotated[Path | None, typer.Argument(help="The experiment file, CSV.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE.csv", help="The experiment file.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be run, and run nothing.")] = False,
     rerun: Annotated[
-        str | None, typer.Option(help="Repeat runs that 'failed' (or timed out, or were stopped), or 'all'.")
+        str | None,
+        typer.Option(metavar="failed|all", help="Repeat runs that failed, timed out or were stopped; or all."),
     ] = None,
     timeout: Timeout = None,
     workload_timeout: Annotated[
-        float | None, typer.Option(help="Seconds after which all runs of a workload are ended, with status timeout.")
+        float | None,
+        typer.Option(metavar="SECONDS", help="End all runs of a workload after this time, with status timeout."),
     ] = None,
-    retries: Annotated[int, typer.Option(help="Retries of a workload's failed runs.")] = 0,
+    retries: Annotated[int, typer.Option(metavar="N", help="Retry the failed runs of a workload up to N times.")] = 0,
     fail_fast: Annotated[
-        bool, typer.Option("--fail-fast/--keep-going", help="End the schedule at the first failure, or continue.")
+        bool,
+        typer.Option(
+            "--fail-fast/--keep-going",
+            help="End the schedule at the first failure, or continue with the next workload.",
+        ),
     ] = False,
-    repeat: Annotated[int, typer.Option(help="Repetitions of all workloads, in turn.")] = 1,
+    repeat: Annotated[int, typer.Option(metavar="N", help="Run all workloads in turn, N times.")] = 1,
     cooldown: Annotated[
         bool,
         typer.Option(
@@ -70,17 +93,24 @@ def schedule(
         ),
     ] = False,
     cooldown_timeout: Annotated[
-        float | None, typer.Option(help=f"Longest wait in seconds, {COOLDOWN_SECONDS:g} by default.")
+        float | None,
+        typer.Option(metavar="SECONDS", help=f"Longest wait of --cooldown; by default {COOLDOWN_SECONDS:g}."),
     ] = None,
     into: Annotated[bool, typer.Option("--into", help="Add to an experiment that belongs to another file.")] = False,
     output_limit: OutputLimit = None,
-    executor: Annotated[str | None, typer.Option(help="Executor: 'local', 'slurm', or an installed one.")] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Run on this host ('local'), as jobs of 'slurm', or with an installed executor."
+        ),
+    ] = None,
     max_jobs: Annotated[
         int,
-        typer.Option("--max-jobs", min=1, help="Jobs that an executor has at once; 1 keeps the file's order."),
+        typer.Option("--max-jobs", metavar="N", min=1, help="Have N jobs at once in Slurm; 1 keeps the file's order."),
     ] = 1,
     from_run: Annotated[
-        str | None, typer.Option("--from-run", help="Repeat this run from its manifest, instead of a file.")
+        str | None,
+        typer.Option("--from-run", metavar="RUN", help="Repeat this run from its manifest, instead of a file."),
     ] = None,
 ) -> None:
     """Run all rows of an experiment file that are still to do, workload by workload."""
@@ -203,10 +233,18 @@ def run_file(
 
 
 def run(
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command, after --.")],
-    name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
-    devices: Annotated[str | None, typer.Option(help="GPUs such as 0+1; by default the shell's.")] = None,
-    collocation: Annotated[str, typer.Option(help="MPS, MPS:NN or a MIG profile such as 3g.20gb.")] = "-",
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The command with its options, after --.")],
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the run.")] = None,
+    devices: Annotated[
+        str | None, typer.Option(metavar="GPUS", help="GPUs, such as 0+1; by default those that the shell sees.")
+    ] = None,
+    collocation: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE",
+            help="'MPS', 'MPS:NN' with NN percent of the threads, a MIG profile such as '3g.20gb', or '-' for neither.",
+        ),
+    ] = "-",
     timeout: Timeout = None,
     output_limit: OutputLimit = None,
 ) -> None:

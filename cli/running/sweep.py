@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from hypergauge.cli.common import console
+from hypergauge.cli.help import Commands
 from hypergauge.core.errors import BadRequest
 from hypergauge.dashboards.terminal import tables
 from hypergauge.scheduler.experiment import sweep as sweeps
@@ -17,14 +18,21 @@ from hypergauge.scheduler.experiment import sweep as sweeps
 __all__ = ["register"]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command to `app`."""
-    app.command()(sweep)
+    app.command(
+        examples={
+            "bench sweep sweep.toml --dry-run": "show the rows",
+            "bench sweep sweep.toml -o experiments.csv": "write them, for `bench schedule`",
+        }
+    )(sweep)
 
 
 def sweep(
-    spec: Annotated[Path, typer.Argument(help="Sweep specification in TOML, or radT's in YAML.")],
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="The experiment file to write, CSV.")] = None,
+    spec: Annotated[Path, typer.Argument(metavar="FILE", help="The sweep: a TOML file, or one of radT in YAML.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE.csv", help="The experiment file to write.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the rows, and write nothing.")] = False,
 ) -> None:
     """Write the experiment file of a grid or a random search."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import typer
 from rich.markup import escape
 
 from hypergauge.cli.common import Json, as_json, console
+from hypergauge.cli.help import Commands
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import Settings
 from hypergauge.dashboards.terminal import formatting, tables
@@ -19,9 +19,14 @@ from hypergauge.stack.status import Measured, Status
 __all__ = ["register"]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command to `app`."""
-    app.command()(status)
+    app.command(
+        examples={
+            "bench status": "what runs, and what answers",
+            "bench status --json | jq .runs": "for a program",
+        }
+    )(status)
 
 
 def status(json: Json = False) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -28,6 +30,15 @@ def page() -> str:
         for name in names:
             command = DeferredCommand(name).load()
             context = typer.Context(command, info_name=name)
+            _fence_examples(command)
             # With an indent, a command is a section and its subcommands are below it.
             sections.append(get_docs_for_click(obj=command, ctx=context, name=name, indent=1, call_prefix="bench"))
     return "\n\n".join(section.strip() for section in sections) + "\n"
+
+
+def _fence_examples(command: Any) -> None:
+    """Make the examples of a command and its subcommands code blocks."""
+    if command.epilog:
+        command.epilog = f"**Examples**:\n\n```sh\n{command.epilog}\n```"
+    for below in getattr(command, "commands", {}).values():
+        _fence_examples(below)

@@ -8,10 +8,10 @@ import sys
 from importlib import import_module
 
 import pytest
-import typer
 from typer.main import get_group
 
 from hypergauge.cli.catalog import COMMANDS, GROUPS, DeferredCommand
+from hypergauge.cli.help import Commands
 
 # Packages that neither help texts nor reads of a few rows need.
 HEAVY = {
@@ -55,7 +55,7 @@ def test_the_help_has_each_command_in_one_group() -> None:
 
 @pytest.mark.parametrize("module", dict.fromkeys(module for module, _ in COMMANDS.values()))
 def test_no_command_is_missing_in_the_list(module: str) -> None:
-    app = typer.Typer()
+    app = Commands(examples={})
     import_module(f"hypergauge.cli.{module}").register(app)
     assert [*get_group(app).commands] == [name for name, (home, _) in COMMANDS.items() if home == module]
 

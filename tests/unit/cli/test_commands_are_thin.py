@@ -31,7 +31,7 @@ MOST_PATHS = 7
 MOST_BRANCHES = 3
 # Errors end the command, with one message; a command may only name the file of a wrong request.
 CAUGHT = {"KeyboardInterrupt", "BadRequest"}
-FRAMEWORK = {"__init__.py", "catalog.py"}
+FRAMEWORK = {"__init__.py", "catalog.py", "help.py"}
 
 Branch = ast.If | ast.For | ast.While | ast.ExceptHandler | ast.match_case
 
