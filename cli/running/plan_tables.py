@@ -9,11 +9,13 @@ from rich.markup import escape
 
 from hypergauge.cli.common import console
 from hypergauge.dashboards.terminal import tables
+from hypergauge.dashboards.terminal.fitting import Field, fitted
 from hypergauge.scheduler.devices.instances import shown
 from hypergauge.scheduler.experiment import parameters
-from hypergauge.scheduler.plan.plan import Action, PlannedWorkload
+from hypergauge.scheduler.plan.plan import Action, PlannedRun, PlannedWorkload
 
 if TYPE_CHECKING:
+    from hypergauge.scheduler.experiment.experiment_file import Row
     from hypergauge.scheduler.plan.collocation import Partition
 
 __all__ = ["show_partitions", "show_plan"]
@@ -21,25 +23,36 @@ __all__ = ["show_partitions", "show_plan"]
 
 def show_plan(workloads: Sequence[PlannedWorkload], repeat: int) -> None:
     """Show the action for each row of a file."""
-    made = tables.table("run", "attempt", "name", "action", "environment", "devices", "collocation", "command")
-    for workload in workloads:
-        for one in workload.runs:
-            row = one.row
-            done = one.action is Action.SKIP
-            last = one.attempt if done else one.attempt + repeat - 1
-            made.add_row(
-                f"{workload.experiment}/{workload.workload}/{one.position}",
-                str(one.attempt) if last == one.attempt else f"{one.attempt}-{last}",
-                escape(row.name),
-                "is done" if done else str(one.action),
-                escape(str(row.environment)),
-                "+".join(row.devices) or "none (GPUs are hidden)",
-                str(row.collocation),
-                escape(parameters.shown([row.script or row.model or "", *row.params])),
-            )
-    console().print(made)
+    runs = [(workload, one) for workload in workloads for one in workload.runs]
+    rows = [one.row for _, one in runs]
+    out = console()
+    out.print(
+        fitted(
+            [
+                Field("run", [f"{of.experiment}/{of.workload}/{one.position}" for of, one in runs]),
+                Field("attempt", [_attempts(one, repeat) for _, one in runs]),
+                Field("name", [escape(row.name) for row in rows], wraps=True),
+                Field("action", ["is done" if one.action is Action.SKIP else str(one.action) for _, one in runs]),
+                Field("environment", [escape(str(row.environment)) for row in rows], 2),
+                Field("devices", ["+".join(row.devices) or "none (GPUs are hidden)" for row in rows], wraps=True),
+                Field("collocation", [str(row.collocation) for row in rows], 1),
+                Field("command", [escape(_command(row)) for row in rows], wraps=True),
+            ],
+            out.width,
+            further="A wider terminal has all.",
+        )
+    )
     if repeat > 1:
         console().print(f"The workloads run in turn, {repeat} times each.")
+
+
+def _attempts(one: PlannedRun, repeat: int) -> str:
+    last = one.attempt if one.action is Action.SKIP else one.attempt + repeat - 1
+    return str(one.attempt) if last == one.attempt else f"{one.attempt}-{last}"
+
+
+def _command(row: Row) -> str:
+    return parameters.shown([row.script or row.model or "", *row.params])
 
 
 def show_partitions(divided: Sequence[Partition]) -> None:
