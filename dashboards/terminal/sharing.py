@@ -153,8 +153,18 @@ def _sheet(title: str, columns: Sequence[str], lines: Sequence[tuple[Cell, ...]]
 
 
 def _table(sheet: Sheet, width: int | None, notes: Sequence[str] = ()) -> Table:
+    texts = [[line[at].text for line in sheet.lines] for at in range(len(sheet.columns))]
+    # Lines that differ in it alone would look the same without it.
+    needed = {
+        column for column, text in zip(sheet.columns, texts, strict=True) if column == "sharing" and len({*text}) > 1
+    }
     fields = [
-        Field(column, [_colored(line[at]) for line in sheet.lines], _RANKS.get(column), column in _WRAPS)
+        Field(
+            column,
+            [_colored(line[at]) for line in sheet.lines],
+            None if column in needed else _RANKS.get(column),
+            column in _WRAPS,
+        )
         for at, column in enumerate(sheet.columns)
     ]
     return fitted(fields, width, title=sheet.title, notes=notes)

@@ -56,6 +56,14 @@ def test_tables_show_what_is_known() -> None:
     assert [note[0] for note in sharing.notes(found)] == ["†", "‡", "*"]
 
 
+def test_a_narrow_table_keeps_the_column_that_tells_its_lines_apart() -> None:
+    one = member("narrow", Ratio(1.5, 1.25, 1.8))
+    for ways, kept in ((("naive", "naive"), False), (("naive", "MPS"), True)):
+        found = interference(*(pair(one, one, Ratio(0.8), how=how) for how in ways))
+        for made in sharing.tables_of(found, 50):
+            assert ("sharing" in [column.header for column in made.columns]) is kept
+
+
 def test_a_heat_map_has_the_same_order_both_ways() -> None:
     one = Ratio(2.0)
     twice = pair(member("a", one, count=2), member("b", one))
