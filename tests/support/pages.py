@@ -139,4 +139,4 @@ def missing_line(shown: str, output: str) -> str | None:
 
 def _pattern(line: str) -> re.Pattern[str]:
     words = [word for word in line.split() if not set(word) <= set("─━-+|│=")]
-    return re.compile(r"[\s─━|│]+".join(r"\S+" if re.search(r"\d", word) else re.escape(word) for word in words))
+    return re.compile(r"[\s─━|│+=-]+".join(r"\S+" if re.search(r"\d", word) else re.escape(word) for word in words))

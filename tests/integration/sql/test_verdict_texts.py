@@ -65,6 +65,6 @@ def test_no_threshold_and_enough_power(world: World) -> None:
 
 def test_the_documentation_lists_every_reason() -> None:
     listed = re.findall(
-        r"^\| (`\w+`(?:, `\w+`)*) \| `metric`", (DOCS / "how-to" / "regression.md").read_text(), re.MULTILINE
+        r"^\| (`\w+`(?:, `\w+`)*) \| `metric`", (DOCS / "reference" / "gate.md").read_text(), re.MULTILINE
     )
     assert re.findall(r"\w+", " ".join(listed)) == [code for code, *_ in CASES]
