@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cluster.slurm import site_in
 from tests.support.home import Home
 from tests.support.pages import Reader, run_page
+from tests.support.servers.object_store import object_store
 
 pytestmark = pytest.mark.slow
 
@@ -41,13 +44,19 @@ def demo() -> Iterator[Path]:
 
 
 @pytest.fixture
-def reader(demo: Path) -> Iterator[Reader]:
-    with tempfile.TemporaryDirectory(prefix="bench-page-") as folder:
-        reader = Reader(home_in(Path(folder)), demo)
-        try:
-            yield reader
-        finally:
-            reader.end()
+def reader(page: Path, demo: Path) -> Iterator[Reader]:
+    with tempfile.TemporaryDirectory(prefix="page-") as folder, contextlib.ExitStack() as undo:
+        text = page.read_text()
+        if "<!--- slurm --->" in text:
+            home: Home = undo.enter_context(site_in(Path(folder)))
+            home.variables |= {name: value for name, value in VARIABLES.items() if name != "BENCH_SIMULATE"}
+        else:
+            home = home_in(Path(folder))
+        if "<!--- store --->" in text:
+            home.variables |= undo.enter_context(object_store(Path(folder))).variables()
+        reader = Reader(home, demo)
+        undo.callback(reader.end)
+        yield reader
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")

@@ -3,6 +3,8 @@
 * ``sh``, ``python`` and ``sql`` blocks run; each must succeed.
 * A ``text`` block after one of them is its output. Numbers may differ, and lines be left out, as ``…`` shows.
 * ``<!--- demo --->`` is the demo's experiment, which the reader has.
+* ``<!--- slurm --->`` is a Slurm cluster, with the servers that its nodes reach; the reader of the page has it.
+* ``<!--- store --->`` is an S3 store with the bucket ``runs``; the reader's shell has its address and its keys.
 * ``<!--- skip: next "REASON" --->`` leaves out the next block, ``skip: start`` and ``skip: end`` several.
 """
 
