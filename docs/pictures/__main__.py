@@ -48,7 +48,8 @@ def make(part: str, home: Path, experiment: dashboards.Experiment, grafana: str 
         case "files":
             return dashboards.picture_files(_FOLDER, experiment)
         case "dashboards" if grafana:
-            return [dashboards.picture_board(name, _FOLDER, grafana, experiment) for name in dashboards.BOARDS]
+            ended = [dashboards.picture_board(name, _FOLDER, grafana, experiment) for name in dashboards.BOARDS]
+            return [*ended, dashboards.picture_fleet(_FOLDER, grafana, experiment)]
         case "dashboards":
             print("no pictures of dashboards: --grafana names none")
             return []

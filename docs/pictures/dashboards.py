@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
+import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,15 +19,19 @@ from urllib.parse import urlencode
 from docs.pictures.browser import screenshot
 from docs.pictures.sessions import environment
 
-__all__ = ["BOARDS", "Experiment", "picture_board", "picture_files"]
+__all__ = ["BOARDS", "Experiment", "picture_board", "picture_files", "picture_fleet"]
 
 EXPERIMENT = "2"
-_FILE = Path(__file__).parent / "experiment" / "experiments.csv"
+_FILE = Path(__file__).parent / "experiment" / "collocation.csv"
 _METRICS = ("-m", "gpu_sm_active", "-m", "loss")
 _BASELINE = f"{EXPERIMENT}/1/1"
-# Dashboards by their pictures: the end of the address, and the height in pixels.
-BOARDS = {"intra": 1130, "inter": 1130, "run": 1130, "ledger": 1050, "fleet": 1200}
+_COMPARED = tuple(f"{EXPERIMENT}/{workload}" for workload in (1, 2, 3))  # without MIG: few curves
+# Dashboards of ended runs by their pictures: the end of the address, and the height in pixels.
+BOARDS = {"intra": 1130, "inter": 1130, "run": 1130, "ledger": 1050}
 _WIDTH = 1500
+_GPUS = "1xH100,1xH100:mig"
+_RUNNING_SECONDS = 25
+_SHOWN_MILLISECONDS = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +40,33 @@ class Experiment:
 
     home: Path
 
-    def bench(self, *words: str, simulate: str = "1xH100,1xH100:mig") -> str:
+    @property
+    def folder(self) -> Path:
+        """Folder of the experiment's file and of its runs."""
+        folder = self.home / "pictures"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def bench(self, *words: str) -> str:
         """Run a command on the experiment's simulated GPUs, and return its output."""
-        variables = {**os.environ, **environment(self.home), "BENCH_SIMULATE": simulate}
-        return subprocess.run(["bench", *words], env=variables, check=True, stdout=subprocess.PIPE, text=True).stdout
+        variables = {**os.environ, **environment(self.home), "BENCH_SIMULATE": _GPUS}
+        return subprocess.run(
+            ["bench", *words], cwd=self.folder, env=variables, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+
+    @contextlib.contextmanager
+    def begun(self, *words: str) -> Iterator[None]:
+        """Run a command meanwhile, and wait for its end."""
+        variables = {**os.environ, **environment(self.home), "BENCH_SIMULATE": _GPUS}
+        with subprocess.Popen(["bench", *words], cwd=self.folder, env=variables, stdout=subprocess.DEVNULL):
+            yield
 
     def run(self) -> None:
         """Run what is left of the experiment, in a copy of its file below `home`."""
-        folder = self.home / "pictures"
-        folder.mkdir(parents=True, exist_ok=True)
         for source in _FILE.parent.glob("*.*"):
-            if not (folder / source.name).exists():
-                (folder / source.name).write_bytes(source.read_bytes())
-        self.bench("schedule", str(folder / _FILE.name))
+            if not (self.folder / source.name).exists():
+                (self.folder / source.name).write_bytes(source.read_bytes())
+        self.bench("schedule", _FILE.name)
 
     def runs(self) -> list[dict[str, Any]]:
         """Return the runs, in their order."""
@@ -60,16 +82,33 @@ def picture_board(name: str, folder: Path, grafana: str, experiment: Experiment)
     return file
 
 
+def picture_fleet(folder: Path, grafana: str, experiment: Experiment) -> Path:
+    """Write the picture of *Hosts and GPUs* while two runs are running, one on a whole GPU and one on a MIG instance."""
+    file = folder / "fleet.png"
+    training = ("--", sys.executable, "train.py", "--epochs", "4")
+    with (
+        experiment.begun("run", "--name", "narrow", "--devices", "0", *training),
+        experiment.begun(
+            "run", "--name", "wide", "--devices", "1", "--collocation", "3g.40gb", *training, "--hidden", "384"
+        ),
+    ):
+        time.sleep(_RUNNING_SECONDS)
+        until = round(time.time() * 1000)
+        address = f"{grafana.rstrip('/')}/d/bench-fleet?from={until - _SHOWN_MILLISECONDS}&to={until}&kiosk"
+        screenshot(address, file, width=_WIDTH, height=2050)
+    return file
+
+
 def picture_files(folder: Path, experiment: Experiment) -> list[Path]:
     """Write the pictures of a plot, of the same as a page, and of a report."""
     plot, page, report = folder / "plot.svg", folder / "page.png", folder / "report.png"
-    experiment.bench("plot", EXPERIMENT, *_METRICS, "-o", str(plot))
+    experiment.bench("plot", *_COMPARED, *_METRICS, "-o", str(plot))
     with tempfile.TemporaryDirectory(prefix="bench-pictures-") as other:
         html = Path(other) / "page.html"
-        experiment.bench("plot", EXPERIMENT, *_METRICS, "-o", str(html))
-        screenshot(html.as_uri(), page, width=1180, height=720)
+        experiment.bench("plot", *_COMPARED, *_METRICS, "-o", str(html))
+        screenshot(html.as_uri(), page, width=1180, height=540)
         experiment.bench("report", EXPERIMENT, *_METRICS, "--baseline", _BASELINE, "-o", str(html))
-        screenshot(html.as_uri(), report, width=1000, height=1100)
+        screenshot(html.as_uri(), report, width=1000, height=900)
     return [plot, page, report]
 
 
