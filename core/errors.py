@@ -7,6 +7,8 @@ import difflib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from hypergauge.core.pages import Page
+
 __all__ = [
     "BadRequest",
     "BenchError",
@@ -25,12 +27,24 @@ __all__ = [
 
 
 class BenchError(Exception):
-    """Something went wrong."""
+    """Something went wrong.
+
+    Parameters
+    ----------
+    message
+        The error; by default the first line of the class docstring.
+    page
+        Page of the documentation that helps; by default that of the class, if it has one. The message names it.
+    """
 
     exit_status = 1
+    page: Page | None = None
 
-    def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or type(self).__doc__)
+    def __init__(self, message: str | None = None, *, page: Page | None = None) -> None:
+        text = message or (type(self).__doc__ or "").partition("\n")[0]
+        if page is not None:
+            self.page = page
+        super().__init__(self.page.after(text) if self.page else text)
 
 
 class BadRequest(BenchError):
@@ -42,6 +56,8 @@ class BadRequest(BenchError):
         The error and, if there is one, the nearest valid choice.
     file, line, column
         Position in the form of editors and compilers: ``file:line:column``. Lines and columns count from 1.
+    page
+        See `BenchError`.
 
     Attributes
     ----------
@@ -58,11 +74,12 @@ class BadRequest(BenchError):
         file: Path | str | None = None,
         line: int | None = None,
         column: int | None = None,
+        page: Page | None = None,
     ) -> None:
         self.file, self.line, self.column = file, line, column
         self.parts: list[BadRequest] = [self]
         where = ":".join(str(part) for part in (file, line, column) if part is not None)
-        super().__init__(f"{where}: {message}" if where else message)
+        super().__init__(f"{where}: {message}" if where else message, page=page)
 
 
 class Problems:

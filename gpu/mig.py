@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypergauge.core.errors import GpuUnavailable
+from hypergauge.core.pages import Page
 from hypergauge.gpu.inventory import MigInstance, list_instances
 from hypergauge.gpu.library import Nvml, as_text
 from hypergauge.gpu.models import Profile
@@ -27,6 +28,8 @@ _MOST = 32
 
 class NotPermitted(GpuUnavailable):
     """The operation needs root."""
+
+    page = Page.MIG
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, BenchError
 from hypergauge.core.files import private
+from hypergauge.core.pages import Page
 from hypergauge.dashboards.grafana.server import HOW_TO_GET_ONE, GrafanaServer
 from hypergauge.gpu import inventory
 from hypergauge.sql.ingest.targets import unmeasured_hosts
@@ -57,7 +58,8 @@ def certificate_findings(settings: Settings) -> list[Finding]:
         found += check(settings.web_config, [socket.gethostname()])
     if settings.dsn is not None:
         found.append(("BENCH_DSN", *transport(settings.dsn)))
-    return found
+    found = found or [("TLS", True, "neither BENCH_WEB_CONFIG nor BENCH_DSN is set, so there is nothing to check")]
+    return [(what, ok, detail if ok else Page.TLS.after(detail)) for what, ok, detail in found]
 
 
 def _database(settings: Settings) -> Iterator[Finding]:
@@ -73,7 +75,9 @@ def _database(settings: Settings) -> Iterator[Finding]:
     database, reads = server.and_primary(settings)
     hint = ""
     if database.flavour is Flavour.POSTGRESQL:
-        hint = "; for long or many runs, set BENCH_DSN to a TimescaleDB Community server (docker compose up -d)"
+        hint = Page.OWN_DATABASE.after(
+            "; for long or many runs, set BENCH_DSN to a TimescaleDB Community server, such as of `docker compose up -d`"
+        )
     yield "database", database.up, database.text + hint
     yield from slow
     if reads is not None:
@@ -95,7 +99,7 @@ def _slow(connection: Connection) -> list[Finding]:
 def _database_folder(settings: Settings) -> Iterator[Finding]:
     if settings.dsn is None and (kind := network_filesystem(settings.database_dir)):
         detail = f"{settings.database_dir} lies on a network file system ({kind}): set BENCH_HOME to a local folder"
-        yield "database folder", False, detail
+        yield "database folder", False, Page.DATA_FOLDERS.after(detail)
 
 
 def _gpus(settings: Settings) -> Iterator[Finding]:
@@ -113,7 +117,7 @@ def _grafana() -> tuple[bool, str]:
         found = GrafanaServer.find()
     except BadRequest as error:
         return False, str(error)
-    return found is not None, f"{found.home}; `bench up` starts it" if found else HOW_TO_GET_ONE
+    return found is not None, f"{found.home}; `bench up` starts it" if found else Page.GRAFANA.after(HOW_TO_GET_ONE)
 
 
 def _home(settings: Settings) -> tuple[bool, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import ipaddress
 import logging
 import socket
@@ -20,6 +21,7 @@ from typing import Any, Self
 from hypergauge.core.errors import BadRequest, ServiceFailed
 from hypergauge.core.http.authentication import Authentication
 from hypergauge.core.http.config import WebConfig
+from hypergauge.core.pages import Page
 
 __all__ = ["MetricsServer", "require_closed"]
 
@@ -56,7 +58,8 @@ def require_closed(bind: str, web: Path | None = None, *, insecure: bool = False
         where = "" if web is None else f" in {web}"
         raise BadRequest(
             f"{bind!r} may be reached from other hosts, and {there_is}{where}: bind to 127.0.0.1, give a --web-config "
-            "with both (docs/how-to/tls.md), or allow it by --insecure"
+            "with both, or allow it by --insecure",
+            page=Page.TLS,
         )
 
 
@@ -120,7 +123,8 @@ class MetricsServer:
         try:
             server = _Server(self.bind, self._port, self._body, self._authentication)
         except OSError as error:
-            raise ServiceFailed(f"cannot listen on {self.bind} port {self._port}: {error.strerror}") from error
+            remedy = "; another program has the port: choose another --port" * (error.errno == errno.EADDRINUSE)
+            raise ServiceFailed(f"cannot listen on {self.bind} port {self._port}: {error.strerror}{remedy}") from error
         thread = threading.Thread(target=server.serve_forever, name=f"port {server.server_address[1]}", daemon=True)
         thread.start()
         self._running = server, thread

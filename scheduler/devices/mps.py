@@ -16,6 +16,7 @@ import psutil
 
 from hypergauge.core.errors import GpuUnavailable
 from hypergauge.core.files import private
+from hypergauge.core.pages import Page
 
 __all__ = ["PROGRAM", "MpsDaemon", "program"]
 
@@ -85,7 +86,7 @@ class MpsDaemon:
         why = "".join(last) or status or "it ended at once"
         variables = {**self.variables(), "CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
         root = "" if os.geteuid() == 0 else f"; to see whether root may: sudo env {_shell(variables)} {PROGRAM} -d"
-        raise GpuUnavailable(f"the MPS daemon did not start: {why}{root}")
+        raise GpuUnavailable(f"the MPS daemon did not start: {why}{root}", page=Page.MPS)
 
     @property
     def running(self) -> bool:
@@ -130,7 +131,8 @@ class MpsDaemon:
         except psutil.AccessDenied as error:
             raise GpuUnavailable(
                 f"the MPS daemon in {self.folder} is another user's: "
-                f"echo quit | sudo env {_shell(self.variables())} {PROGRAM}"
+                f"echo quit | sudo env {_shell(self.variables())} {PROGRAM}",
+                page=Page.MPS,
             ) from error
 
     def _await_end(self, timeout: float) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hypergauge.core.errors import GpuUnavailable, did_you_mean
+from hypergauge.core.pages import Page
 from hypergauge.gpu import Gpu, Inventory
 from hypergauge.gpu.models import model_of
 from hypergauge.gpu.placement import place
@@ -46,12 +47,12 @@ def collocation_problem(collocation: Collocation, devices: Sequence[str], gpus: 
         return _profile_problem(collocation.profile, devices, gpus)
     for gpu in gpus:
         if gpu.mig_enabled:
-            return (
+            return Page.MIG.after(
                 f"{_named(gpu)} is in MIG mode, which allows no run on the whole GPU: "
                 f"name a profile ({', '.join(gpu.mig_profiles)}), or sudo nvidia-smi -i {gpu.index} -mig 0"
             )
     if collocation.kind == "mps" and mps.program() is None and not all(gpu.simulated for gpu in gpus):
-        return f"{collocation} needs {mps.PROGRAM} on PATH, which comes with NVIDIA's driver"
+        return Page.MPS.after(f"{collocation} needs {mps.PROGRAM} on PATH, which comes with NVIDIA's driver")
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from hypergauge.core.pages import Page
 from hypergauge.scheduler.profilers.base import Profiler
 
 __all__ = ["Ncu", "Nsys"]
@@ -59,7 +60,7 @@ class Ncu(Profiler):
         missing = super().problem(python)
         if missing is not None or not self._is_restricted():
             return missing
-        return (
+        return Page.PROFILERS.after(
             "ncu may not read the GPU's counters (ERR_NVGPUCTRPERM), which the driver reserves for administrators: "
             + _ALLOW_COUNTERS
         )

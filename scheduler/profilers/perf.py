@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.pages import Page
 from hypergauge.scheduler.profilers.base import Profiler
 
 __all__ = ["EVENTS", "Perf"]
@@ -58,7 +59,7 @@ def _refusal(program: str) -> str | None:
     )
     level = _paranoid()
     if level is not None and level > 2:
-        return f"perf may not count here, since {_PARANOID} is {level}: sudo sysctl {_PARANOID}=1"
+        return Page.PROFILERS.after(f"perf may not count here, since {_PARANOID} is {level}: sudo sysctl {_PARANOID}=1")
     return f"perf does not work here: {output}"
 
 

@@ -8,6 +8,7 @@ from typing import LiteralString
 
 from psycopg.errors import InsufficientPrivilege
 
+from hypergauge.core.pages import Page
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.server.database import Connection
 
@@ -52,7 +53,9 @@ class FailingJob:
             None: "its work is unknown",
         }
         error = self.error or "see its owner, and the server's log"
-        return f"{self.name} (job {self.job_id}) fails{since}: {error}; {work[self.done]}; {self.remedy}"
+        return Page.BACKGROUND_JOBS.after(
+            f"{self.name} (job {self.job_id}) fails{since}: {error}; {work[self.done]}; {self.remedy}"
+        )
 
 
 def failing_jobs(connection: Connection) -> list[FailingJob]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from hypergauge.core.pages import Page
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import value
@@ -24,7 +25,7 @@ class CostlySetting:
 
     def describe(self) -> str:
         """Return a one-line description."""
-        return f"{self.setting} = {self.value}: {self.cost}; {self.remedy}"
+        return Page.DATABASE_SETTINGS.after(f"{self.setting} = {self.value}: {self.cost}; {self.remedy}")
 
 
 def costly_settings(connection: Connection) -> list[CostlySetting]:

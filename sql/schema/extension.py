@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
+from hypergauge.core.pages import Page
 from hypergauge.sql.schema.flavour import Flavour, inspect
 
 __all__ = ["advice", "create"]
@@ -41,7 +42,7 @@ def advice(connection: psycopg.Connection) -> str | None:
         )
     else:
         steps.append(f'run `psql -d {name} -c "create extension timescaledb"` as a superuser, then `bench db migrate`')
-    return (
+    return Page.OWN_DATABASE.after(
         f"TimescaleDB {version} is installed on the server, and the database {name} does not use it: it works as plain "
         f"PostgreSQL, slower and larger. If it is the Community build, {'; then '.join(steps)}"
     )

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from hypergauge.core.errors import DatabaseUnavailable
 from hypergauge.core.files.shared_resource import SharedResource
+from hypergauge.core.pages import Page
 from hypergauge.sql.server.lease import Lease, network_filesystem
 from hypergauge.sql.server.programs import MAJOR, Programs
 
@@ -128,7 +129,8 @@ class EmbeddedServer:
         with self._shared.alone() as alone:
             if not alone:
                 raise DatabaseUnavailable(
-                    f"the embedded database in {self.folder} is in use: stop its clients (`bench down`), and retry"
+                    f"the embedded database in {self.folder} is in use: stop its clients (`bench down`), and retry",
+                    page=Page.NEW_POSTGRESQL,
                 )
             self._lease.take()
             self.make_socket_dir()
@@ -176,7 +178,8 @@ class EmbeddedServer:
         else:
             remedy = "use the release that made them, or set BENCH_HOME to another folder"
         raise DatabaseUnavailable(
-            f"the data in {self.folder} were made by PostgreSQL {found}, this release has {self.programs.major}: {remedy}"
+            f"the data in {self.folder} were made by PostgreSQL {found}, this release has {self.programs.major}: {remedy}",
+            page=Page.NEW_POSTGRESQL,
         )
 
     def _start(self) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hypergauge.core.errors import DatabaseUnavailable
 from hypergauge.core.files.run_folder import write_atomically
+from hypergauge.core.pages import Page
 from hypergauge.core.system.processes import boot_id
 
 __all__ = ["Lease", "network_filesystem"]
@@ -102,13 +103,15 @@ class Lease:
             return None
         except (ValueError, KeyError, TypeError) as error:
             raise DatabaseUnavailable(
-                f"{self.path} cannot be read; if no other host works on this database, remove it"
+                f"{self.path} cannot be read; if no other host works on this database, remove it",
+                page=Page.DATA_FOLDERS,
             ) from error
         if host != self._mine["host"]:
             raise DatabaseUnavailable(
                 f"the embedded database in {self._folder} is in use on host {host}: stop it there with `bench down`; "
                 f"if {host} has crashed or no longer exists, and no process of it uses this folder, remove {self.path}; "
-                "or set BENCH_HOME to a folder of this host, or BENCH_DSN to a server for both"
+                "or set BENCH_HOME to a folder of this host, or BENCH_DSN to a server for both",
+                page=Page.DATA_FOLDERS,
             )
         return holder
 

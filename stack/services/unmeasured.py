@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from rich.markup import escape
 
+from hypergauge.core.pages import Page
 from hypergauge.core.system.periodic import Periodic
 from hypergauge.sql.ingest.targets import unmeasured_hosts
 from hypergauge.sql.server.database import Database
@@ -20,7 +21,9 @@ _LOOK_SECONDS = 10.0
 
 def unmeasured_message(host: str) -> str:
     """Return the warning about a host, with the remedy."""
-    return f"no exporter of {host} answers while it has runs: start exporters there, or add them to the targets file"
+    return Page.TARGETS.after(
+        f"no exporter of {host} answers while it has runs: start exporters there, or add them to the targets file"
+    )
 
 
 @contextlib.contextmanager

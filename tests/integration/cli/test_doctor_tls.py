@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from benchmarks.support.servers import installed_timescale
 from hypergauge.cli import app
+from hypergauge.core.pages import Page
 from tests.conftest import NewFolder
 from tests.support.servers.certificates import Site
 
@@ -40,6 +41,12 @@ def test_good_certificates_are_checked_and_nothing_is_written(tmp_path: Path) ->
     assert checked["status"] == 0
     assert [one["ok"] for one in checked["findings"]] == [True, True, True]
     assert not (tmp_path / "home").exists()
+
+
+def test_a_host_without_connections_to_others_has_nothing_to_check(tmp_path: Path) -> None:
+    checked = doctor(tmp_path / "home")
+    assert checked["status"] == 0
+    assert [(one["what"], one["ok"]) for one in checked["findings"]] == [("TLS", True)]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +76,9 @@ def test_what_is_wrong_with_the_sites_own_is_found(tmp_path: Path, wrong: str, e
         (site.folder / "server.key").chmod(0o644)
     checked = doctor(tmp_path / "home", web=made.web("server", clients=wrong != "login"))
     assert checked["status"] == 1
-    assert expected in " ".join(one["detail"] for one in checked["findings"] if not one["ok"])
+    problems = [one["detail"] for one in checked["findings"] if not one["ok"]]
+    assert expected in " ".join(problems)
+    assert all(Page.TLS.address in one for one in problems)
 
 
 def test_the_certificate_of_a_remote_database_is_checked(tmp_path: Path, postgresql_dsn: str) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import GpuUnavailable
 from hypergauge.core.files.run_folder import RunEnd, RunFolder, SupervisorState
+from hypergauge.core.pages import Page
 from hypergauge.core.system.processes import boot_id, identity
 from hypergauge.gpu import inventory, load
 from hypergauge.gpu.mig import MigControl, NotPermitted
@@ -198,7 +199,7 @@ def test_a_failed_removal_is_reported_and_blocks_no_other(host: Host, mps: Path)
     gpu = host.gpus[0].uuid
     assert problem == (
         "removing this MIG instance requires root: "
-        f"sudo nvidia-smi mig -dci -i {gpu} -gi 1 && sudo nvidia-smi mig -dgi -i {gpu} -gi 1"
+        f"sudo nvidia-smi mig -dci -i {gpu} -gi 1 && sudo nvidia-smi mig -dgi -i {gpu} -gi 1 (see {Page.MIG.address})"
     )
     assert host.recorded() == ["instance"]
     assert host.clear() == []
@@ -224,6 +225,7 @@ def test_making_without_rights_names_the_command_and_what_root_has_made_is_used(
         devices.provide(host.session, jobs)
     assert str(caught.value) == (
         "creating MIG instances requires root: sudo nvidia-smi mig -i 0 -cgi 3g.20gb:4,3g.20gb:0 -C; existing ones are used"
+        f" (see {Page.MIG.address})"
     )
     assert host.recorded() == []
     for start in (4, 0):

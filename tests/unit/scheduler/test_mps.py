@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from hypergauge.core.errors import GpuUnavailable
+from hypergauge.core.pages import Page
 from hypergauge.scheduler.devices.mps import PROGRAM, MpsDaemon
 from tests.support.fakes import mps as fake_mps
 
@@ -103,6 +104,7 @@ def test_a_daemon_that_does_not_start_reports_why(daemon: MpsDaemon, monkeypatch
     assert str(caught.value) == (
         "the MPS daemon did not start: Operation not permitted; to see whether root may: sudo env "
         f"CUDA_MPS_PIPE_DIRECTORY={pipes} CUDA_MPS_LOG_DIRECTORY={logs} CUDA_VISIBLE_DEVICES=GPU-1,GPU-2 {PROGRAM} -d"
+        f" (see {Page.MPS.address})"
     )
 
 
