@@ -132,7 +132,7 @@ def _check_kind(
     if kind == "ledger" and (by != "run" or align != "time" or scope):
         raise BadRequest("a ledger has runs over real time: --by, --align and --scope go with lines and bars")
     if kind != "ledger" and not metrics:
-        raise BadRequest(f"--kind {kind} needs a metric: -m gpu_power; `bench metrics` lists them")
+        raise BadRequest("name a metric, such as -m gpu_power; `bench metrics` lists those of your runs")
 
 
 def _check_parameters(kind: str, by: str, metrics: Sequence[str], facet: str | None, x: str | None) -> None:
