@@ -141,6 +141,8 @@ class GpuUnavailable(BenchError):
 class GrafanaUnavailable(BenchError):
     """Grafana does not answer."""
 
+    page = Page.GRAFANA
+
 
 class TrackingUnavailable(BenchError):
     """The MLflow tracking server does not answer."""

@@ -31,7 +31,9 @@ def write_template(files: Iterable[Traversable], folder: Path, *, overwrite: boo
     for entry in sorted(files, key=lambda entry: entry.name):
         path = folder / entry.name
         if path.exists() and not overwrite:
-            raise BadRequest("it exists already; nothing was written", file=path)
+            raise BadRequest(
+                "it exists already; nothing was written; `bench init FOLDER` writes to another folder", file=path
+            )
         written.append((path, entry.read_bytes()))
     for path, content in written:
         write_atomically(path, content, 0o644)

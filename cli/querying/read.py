@@ -73,5 +73,5 @@ def metrics(selectors: SomeSelectors = None, json: Json = False) -> None:
         ids = [run.run_id for run in select_runs(connection, selectors)] if selectors else None
         found = coverage(connection, ids)
     if not found:
-        raise NoData("there are no samples yet")
+        raise NoData("there are no samples yet; `bench demo` makes some")
     as_json([asdict(one) for one in found]) if json else console().print(tables.coverage(found, console().width))

@@ -56,7 +56,7 @@ def _show_services(found: Status) -> None:
         if name == "collector" and found.collector is not None:
             out.print(f"           {escape(found.collector.line())}")
     if not found.services:
-        out.print("no services run; `bench schedule` starts what it needs, `bench up` keeps it")
+        out.print("no services run; `bench schedule` starts what it needs, `bench up` keeps it up")
     for gpu in found.gpus:
         out.print(f"{f'GPU {gpu.index}':<10} {escape(gpu.describe())}")
 

@@ -132,7 +132,9 @@ class Grafana:
         except self._error as error:
             raise GrafanaUnavailable(f"Grafana at {self.url} refused {about}: {_reason(error)}") from None
         except RequestException as error:
-            raise GrafanaUnavailable(f"Grafana at {self.url} does not answer: {_words(error)}") from None
+            raise GrafanaUnavailable(
+                f"Grafana at {self.url} does not answer: {_words(error)}; `bench up` starts one that is installed, --url names another"
+            ) from None
         except (ValueError, KeyError, TypeError) as error:
             raise GrafanaUnavailable(f"the server at {self.url} is not Grafana") from error
 

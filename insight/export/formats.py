@@ -52,7 +52,7 @@ class Format(StrEnum):
         if not name.endswith(forms):
             raise BadRequest(
                 f"the suffix of the file selects the format, and {name!r} has none of {', '.join(forms)}"
-                + (did_you_mean(f".{name.rpartition('.')[2]}", forms) if "." in name else "")
+                + (did_you_mean(f".{name.rpartition('.')[2]}", forms, "") if "." in name else "")
             )
         if not name.endswith(_CAPSULE):
             return cls.SAMPLES

@@ -275,7 +275,8 @@ def _what_there_is(connection: Connection, selector: Selector) -> str:
     """Return the valid choices at the level where `selector` fails."""
     ids = [str(one.experiment_id) for one in list_experiments(connection)]
     if str(selector.experiment) not in ids:
-        return f"; existing experiments: {', '.join(ids)}" if ids else "; there is no experiment yet"
+        none = "; there is no experiment yet, and `bench demo` makes one"
+        return f"; existing experiments: {', '.join(ids)}" if ids else none
     here = [run for run in _query(connection, _LATEST, {}) if run.experiment_id == selector.experiment]
     workloads = sorted({run.workload for run in here})
     if selector.workload is not None and selector.workload not in workloads:
