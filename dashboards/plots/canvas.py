@@ -6,7 +6,7 @@ import io
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from matplotlib import rcParams
 from matplotlib.axes import Axes
@@ -26,12 +26,15 @@ __all__ = [
     "Named",
     "abreast",
     "beside",
+    "by_rows",
     "em",
     "empty",
     "look",
     "remove",
     "saved",
 ]
+
+_Entry = TypeVar("_Entry")
 
 SUFFIXES = (".svg", ".pdf", ".png")
 # In ems: height of a line, and width of most letters.
@@ -124,6 +127,11 @@ def abreast(names: Sequence[str], width: float) -> int:
     longest = max(map(len, names), default=0) * LETTER
     longest += rcParams["legend.handlelength"] + rcParams["legend.columnspacing"] + 1
     return max(1, min(len(names), int(width / (longest * em()))))
+
+
+def by_rows(entries: Sequence[_Entry], columns: int) -> list[_Entry]:
+    """Return legend entries in the order that makes matplotlib, which fills columns, show them row by row."""
+    return [entry for column in range(columns) for entry in entries[column::columns]]
 
 
 def beside(axes: Axes, names: Sequence[Named], height: float) -> None:

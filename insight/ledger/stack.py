@@ -32,6 +32,13 @@ class Layer:
     low: Floats
     high: Floats
 
+    def after(self, moment: float) -> Layer:
+        """Return the part after a moment."""
+        first = max(0, int(np.searchsorted(self.edges, moment, "right")) - 1)
+        edges = self.edges[first:].copy()
+        edges[0] = max(edges[0], moment)
+        return Layer(self.block, edges, self.low[first:], self.high[first:])
+
 
 def stacked(lane: Lane) -> Iterator[Layer]:
     """Yield the layers of a lane from the bottom to the top; blocks without values are left out."""

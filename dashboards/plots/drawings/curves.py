@@ -13,7 +13,19 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from hypergauge.dashboards.plots.canvas import FAINT, LINE, Looks, Named, abreast, beside, em, empty, look, remove
+from hypergauge.dashboards.plots.canvas import (
+    FAINT,
+    LINE,
+    Looks,
+    Named,
+    abreast,
+    beside,
+    by_rows,
+    em,
+    empty,
+    look,
+    remove,
+)
 from hypergauge.dashboards.plots.panels import Crowd, Entry, Layout, Line, Panel
 from hypergauge.dashboards.plots.styles import Style
 from hypergauge.insight.charts.chart import Floats
@@ -66,6 +78,7 @@ def draw_curves(layout: Layout, style: Style, looks: Looks) -> Figure:
             _names(one, panel.lines, panel.crowd, layout.legend, _INNER * (inner if looks.size else height))
     remove(axes[count:])
     figure.align_ylabels(axes[:count])
+    handles = by_rows(handles, side_by_side)
     legend = figure.legend(
         [handle for _, handle in handles], [label for label, _ in handles], loc="outside upper left", ncols=side_by_side,
         title=looks.title, alignment="left",

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from hypergauge.dashboards.plots.axes import value_axis
-from hypergauge.dashboards.plots.canvas import FAINT, LETTER, LINE, Looks, abreast, em, empty, look
+from hypergauge.dashboards.plots.canvas import FAINT, LETTER, LINE, Looks, abreast, by_rows, em, empty, look
 from hypergauge.dashboards.plots.panels import MANY, PROFILED
 from hypergauge.dashboards.plots.styles import Style
 from hypergauge.dashboards.terminal.formatting import SIMULATED
@@ -77,7 +77,11 @@ def draw_parallel(found: Parallel, style: Style, looks: Looks) -> Figure:
     for at, track in sorted(enumerate(found.tracks), key=lambda pair: (pair[0] in named, -pair[0])):
         _track(panel, track, places[at], plain=at not in named, many=len(found.tracks) > MANY)
     made = figure.legend(
-        handles=handles, loc="outside upper left", ncols=side_by_side, title=looks.title, alignment="left"
+        handles=by_rows(handles, side_by_side),
+        loc="outside upper left",
+        ncols=side_by_side,
+        title=looks.title,
+        alignment="left",
     )
     made.get_title().set_fontsize(rcParams["figure.titlesize"])
     return figure

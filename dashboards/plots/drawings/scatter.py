@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from hypergauge.dashboards.plots.axes import value_axis
-from hypergauge.dashboards.plots.canvas import FAINT, LINE, Looks, abreast, em, empty, look, remove
+from hypergauge.dashboards.plots.canvas import FAINT, LINE, Looks, abreast, by_rows, em, empty, look, remove
 from hypergauge.dashboards.plots.panels import MANY, Entry, entries, from_zero
 from hypergauge.dashboards.plots.styles import Style
 from hypergauge.insight.charts.parameters import number
@@ -51,7 +51,11 @@ def draw_scatter(found: Scatter, style: Style, looks: Looks) -> Figure:
     remove(axes[len(metrics) :])
     if handles or looks.title:
         made = figure.legend(
-            handles=handles, loc="outside upper left", ncols=side_by_side, title=looks.title, alignment="left"
+            handles=by_rows(handles, side_by_side),
+            loc="outside upper left",
+            ncols=side_by_side,
+            title=looks.title,
+            alignment="left",
         )
         made.get_title().set_fontsize(rcParams["figure.titlesize"])
     return figure

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from matplotlib import rcParams
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from hypergauge.dashboards.palette import COLORS
 from hypergauge.dashboards.plots.canvas import em
 from hypergauge.insight.ledger.model import Ledger
 
-__all__ = ["FAILED", "GAP", "IDLE", "RULE", "contrast", "legend_keys", "small"]
+__all__ = ["FAILED", "GAP", "IDLE", "RULE", "contrast", "legend_keys", "run_keys", "small"]
 
 IDLE, FAILED, RULE = "#9aa0a6", "#d1382c", "#c98a00"
 # Share of the whole time from which missing values are shown.
 GAP = 0.01
+# More runs without a name in their blocks cannot be listed.
+_MOST_LISTED = 6
 
 
 def small() -> float:
@@ -56,6 +61,14 @@ def legend_keys(found: Ledger) -> list[Patch | Line2D]:
     if any(block.placed.early for block in blocks):
         keys.append(point("X", FAILED, "ended early"))
     return keys
+
+
+def run_keys(found: Ledger, named: Collection[str]) -> list[Patch | Line2D]:
+    """Return the keys of the runs without a name in the picture, if they are few."""
+    runs = {one.placed.run_id: one.placed for one in found.blocks if one.placed.run_id not in named}
+    if len(runs) > _MOST_LISTED:
+        return []
+    return [Patch(facecolor=COLORS[one.color % len(COLORS)], label=one.title) for one in runs.values()]
 
 
 def contrast(color: str) -> str:

@@ -16,8 +16,8 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Polygon, Rectangle
 
 from hypergauge.dashboards.palette import COLORS
-from hypergauge.dashboards.plots.canvas import Looks, em, empty, saved
-from hypergauge.dashboards.plots.ledger.legend import FAILED, GAP, IDLE, RULE, contrast, legend_keys, small
+from hypergauge.dashboards.plots.canvas import Looks, abreast, by_rows, em, empty, saved
+from hypergauge.dashboards.plots.ledger.legend import FAILED, GAP, IDLE, RULE, contrast, legend_keys, run_keys, small
 from hypergauge.dashboards.plots.ledger.words import HEIGHT, full_height, lane_names, tooltip
 from hypergauge.dashboards.plots.styles import Style, applied
 from hypergauge.insight.ledger.model import Block, Floats, Lane, Ledger
@@ -114,7 +114,7 @@ def _figure(found: Ledger, style: Style, looks: Looks, *, linked: bool) -> Figur
     axes = figure.subplots()
     span = (found.end - found.start) or 1.0
     per_second = 0.82 * width / span
-    block_number = 0
+    block_number, named = 0, set()
     for at, (lane, some) in enumerate(zip(found.lanes, layers, strict=True)):
         lane_row = _Row(axes, (count - 1 - at) * _PITCH, row, per_second, full)
         _ground(lane_row, lane, found)
@@ -123,12 +123,15 @@ def _figure(found: Ledger, style: Style, looks: Looks, *, linked: bool) -> Figur
             if layer.block is None:
                 _fill(lane_row, layer, facecolor=IDLE, alpha=0.55, linewidth=0)
         for block in lane.blocks:
-            _block(lane_row, found, block, by_block.get(id(block)), f"block-{block_number}", linked=linked)
+            if _block(lane_row, found, block, by_block.get(id(block)), f"block-{block_number}", linked=linked):
+                named.add(block.placed.run_id)
             block_number += 1
         _scale(lane_row, found)
     _frame(axes, found, count)
-    handles = legend_keys(found)
-    legend = figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), title=title, alignment="left")
+    handles = [*legend_keys(found), *run_keys(found, named)]
+    columns = abreast([str(one.get_label()) for one in handles], width)
+    handles = by_rows(handles, columns)
+    legend = figure.legend(handles=handles, loc="outside upper left", ncols=columns, title=title, alignment="left")
     legend.get_title().set_fontsize(rcParams["figure.titlesize"])
     legend.get_title().set_fontweight("bold")
     return figure
@@ -170,7 +173,8 @@ def _ground(lane_row: _Row, lane: Lane, found: Ledger) -> None:
         clock = max(clock, block.end) if block else clock
 
 
-def _block(lane_row: _Row, found: Ledger, block: Block, layer: Layer | None, name: str, *, linked: bool) -> None:
+def _block(lane_row: _Row, found: Ledger, block: Block, layer: Layer | None, name: str, *, linked: bool) -> bool:
+    """Draw a block; return whether its run is named in it."""
     color = COLORS[block.placed.color % len(COLORS)]
     more: Any = {"url": f"#{anchor(block.placed.run_id)}"} if linked else {}
     begin, end = _at(block.start), _at(block.end)
@@ -191,7 +195,7 @@ def _block(lane_row: _Row, found: Ledger, block: Block, layer: Layer | None, nam
         look = {"alpha": 0.88} if block.own else {"alpha": 0.4, "linestyle": "--"}
         _fill(lane_row, layer, facecolor=color, edgecolor=color, linewidth=0.4, gid=name, **look, **more)  # fmt: skip
         if block.lost > 0:
-            part = _after(layer, block.end - block.lost)
+            part = layer.after(block.end - block.lost)
             _fill(
                 lane_row,
                 part,
@@ -207,7 +211,7 @@ def _block(lane_row: _Row, found: Ledger, block: Block, layer: Layer | None, nam
                 (_at(missing), lane_row.base), end - _at(missing), 1, facecolor=color, alpha=0.12, linewidth=0
             )
             lane_row.axes.add_patch(rest)
-    _name(lane_row, block, layer, color)
+    named = _name(lane_row, block, layer, color)
     for mark in block.marks:
         if mark.kind == "phase" and block.start <= mark.at <= block.end:
             lane_row.axes.vlines(_at(mark.at), lane_row.base + 1, lane_row.base + 1 + _MARK, color=color, linewidth=1)
@@ -219,6 +223,7 @@ def _block(lane_row: _Row, found: Ledger, block: Block, layer: Layer | None, nam
         top = float(lane_row.y(layer.high)[-1]) if layer is not None else lane_row.base + 0.5
         lane_row.axes.plot(end, max(top, lane_row.base + 0.15), "X", color=FAILED, markersize=0.8 * small(),
                         markeredgecolor="#ffffff", markeredgewidth=0.5, clip_on=False, zorder=5)  # fmt: skip
+    return named
 
 
 def _fill(lane_row: _Row, layer: Layer, **look: object) -> None:
@@ -231,16 +236,8 @@ def _fill(lane_row: _Row, layer: Layer, **look: object) -> None:
     lane_row.axes.add_patch(Polygon(outline, closed=True, **look))
 
 
-def _after(layer: Layer, moment: float) -> Layer:
-    """Return the part of a layer after a moment."""
-    first = max(0, int(np.searchsorted(layer.edges, moment, "right")) - 1)
-    edges = layer.edges[first:].copy()
-    edges[0] = max(edges[0], moment)
-    return Layer(layer.block, edges, layer.low[first:], layer.high[first:])
-
-
-def _name(lane_row: _Row, block: Block, layer: Layer | None, color: str) -> None:
-    """Write the run's name in its block, or its label, if one fits."""
+def _name(lane_row: _Row, block: Block, layer: Layer | None, color: str) -> bool:
+    """Write the run's name in its block, or its label; return whether one fits."""
     begin, end = (layer.edges[0], layer.edges[-1]) if layer is not None else (block.start, block.end)
     end = min(end, block.end - block.lost)  # beside the hatches
     wide = float(end - begin) * lane_row.per_second
@@ -259,7 +256,8 @@ def _name(lane_row: _Row, block: Block, layer: Layer | None, color: str) -> None
         ink = rcParams["text.color"] if layer is None or not block.own else contrast(color)
         where: Any = {"ha": "center", "va": "center", "linespacing": 1.1}
         lane_row.axes.text(_at(float(spots[fits[0]])), y, "\n".join(lines), color=ink, size=small(), **where)
-        return
+        return True
+    return False
 
 
 def _room(lane_row: _Row, layer: Layer | None, begin: float, end: float) -> tuple[float, float]:

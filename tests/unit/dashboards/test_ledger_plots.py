@@ -85,6 +85,13 @@ def test_keys_are_of_what_is_there() -> None:
     assert not {"time lost to runs beside it", "rule fired", "ended early", "not its own value", "Mind."} & set(plain)
 
 
+def test_a_run_whose_name_does_not_fit_in_its_block_is_in_the_legend() -> None:
+    low = texts(ET.fromstring(draw_ledger(ledger(block(1, 0, 3600, 0.01), block(2, 0, 3600, 0.9)), ".svg", Looks())))
+    assert [sorted(low).count(f"20/1/{at} a<b") for at in (1, 2)] == [1, 1]
+    many = [block(at, 0, 3600, 0.01) for at in range(1, 9)]
+    assert "20/1/1 a<b" not in texts(ET.fromstring(draw_ledger(ledger(*many), ".svg", Looks())))
+
+
 def test_a_value_that_is_not_its_own_looks_different() -> None:
     figure = ET.fromstring(draw_ledger(ledger(block(1, 0, 1800), block(2, 1800, 3600, own=False)), ".svg", Looks()))
     own, divided = (ET.tostring(one, "unicode") for one in shapes(figure).values())

@@ -97,6 +97,18 @@ def test_a_plot_is_labeled() -> None:
     assert "* 20/1/2 ran on simulated GPUs" in " ".join(found)
 
 
+def test_a_legend_is_in_the_order_of_the_runs_row_by_row() -> None:
+    names = [f"20/1/{at} network" for at in range(1, 5)]
+    found = svg(*(series(name, [1.0, float(at)]) for at, name in enumerate(names)))
+    legend = next(one for one in found.iter(f"{SVG}g") if one.get("id", "").startswith("legend"))
+    places = {
+        "".join(one.itertext()).strip(): (float(one.attrib["y"]), float(one.attrib["x"]))
+        for one in legend.iter(f"{SVG}text")
+    }
+    assert len({x for _, x in places.values()}) > len({y for y, _ in places.values()}) > 1, "several rows and columns"
+    assert sorted(names, key=places.__getitem__) == names
+
+
 def test_a_run_looks_alike_in_all_panels() -> None:
     styles = ChartStyle(7, 0), ChartStyle(3, 1)
     first, second = (series(f"20/1/{at + 1}", [1.0, 2.0], style=style) for at, style in enumerate(styles))
