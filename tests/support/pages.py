@@ -5,18 +5,24 @@
 * ``<!--- demo --->`` is the demo's experiment, which the reader has.
 * ``<!--- slurm --->`` is a Slurm cluster, with the servers that its nodes reach; the reader of the page has it.
 * ``<!--- store --->`` is an S3 store with the bucket ``runs``; the reader's shell has its address and its keys.
-* ``<!--- skip: next "REASON" --->`` leaves out the next block, ``skip: start`` and ``skip: end`` several.
+* ``<!--- skip: next "REASON" --->`` leaves out the next block, ``skip: start`` and ``skip: end`` several;
+  ``<!--- skip: next if(missing("PROGRAM"), "REASON") --->`` does so where a program is not installed.
+* A process that a block starts with ``&`` runs until the page ends.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shlex
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import SkipTest
 
@@ -26,7 +32,7 @@ from sybil.parsers.markdown import SkipParser
 from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer, RawFencedCodeBlockLexer
 
 from tests.support.home import Home
-from tests.support.waiting import HUNG_SECONDS
+from tests.support.waiting import HUNG_SECONDS, wait_for
 
 __all__ = ["Reader", "run_page"]
 
@@ -55,6 +61,7 @@ class Reader:
     home: Home
     demo: Path
     output: str = ""
+    _groups: list[int] = field(default_factory=list)
 
     @property
     def _state(self) -> Path:
@@ -88,17 +95,41 @@ class Reader:
 
     def end(self) -> None:
         """Stop what the page has started."""
+        for group in self._groups:
+            _end_group(group)
         self.home.end()
         self.home.bench("down")
 
     def _run(self, words: list[str], source: str) -> None:
-        done = subprocess.run(
-            words, cwd=self.home.folder, env=self.home.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, timeout=HUNG_SECONDS, check=False,
-        )  # fmt: skip
-        self.output = done.stdout
-        if done.returncode:
-            raise AssertionError(f"{source}\nended with status {done.returncode}:\n{done.stdout}")
+        # A file instead of a pipe, whose end would wait for the processes in the background.
+        with tempfile.TemporaryFile("w+") as output:
+            process = subprocess.Popen(
+                words, cwd=self.home.folder, env=self.home.environment, stdin=subprocess.DEVNULL, stdout=output,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+            self._groups.append(process.pid)
+            status = process.wait(HUNG_SECONDS)
+            if _has_ended(process.pid):
+                self._groups.remove(process.pid)
+            output.seek(0)
+            self.output = output.read()
+        if status:
+            raise AssertionError(f"{source}\nended with status {status}:\n{self.output}")
+
+
+def _end_group(group: int) -> None:
+    """Stop the processes that a block has left in the background."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGTERM)
+    wait_for(lambda: _has_ended(group), f"the end of the processes of group {group}")
+
+
+def _has_ended(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
 
 
 def run_page(page: Path, reader: Reader) -> int:
@@ -124,7 +155,10 @@ def run_page(page: Path, reader: Reader) -> int:
             region.parsed, region.evaluator = (language, str(region.lexemes["source"])), evaluate
             yield region
 
-    for example in Sybil([parse, SkipParser()]).parse(page).examples():
+    document = Sybil([parse, SkipParser()]).parse(page)
+    path = reader.home.environment["PATH"]
+    document.namespace["missing"] = lambda program: shutil.which(program, path=path) is None
+    for example in document.examples():
         with contextlib.suppress(SkipTest):  # of this block, not of the page
             example.evaluate()
     return ran
