@@ -66,10 +66,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def shown(language: str) -> str:
-    """Return the page's code in a language."""
+def shown_row() -> str:
+    """Return the page's row of the catalog."""
     page = (ROOT / "docs/how-to/exporters.md").read_text()
-    [text] = re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    [text] = re.findall(r"^```sql\n(insert .*?)^```", page, re.MULTILINE | re.DOTALL)
     return str(text)
 
 
@@ -108,7 +108,7 @@ def test_its_metrics_are_quantities_by_their_own_names(installed: Path, tmp_path
     exposition = subprocess.run(
         command, env=environment(installed, tmp_path), stdout=subprocess.PIPE, check=True, timeout=HUNG_SECONDS
     )
-    world.connection.execute(shown("sql"))
+    world.connection.execute(shown_row())
     world.write(world.scraped([(at, exposition.stdout) for at in (1.8e9, 1.8e9 + 1)], "paging"))
     found = world.connection.execute("select quantity, labels from series order by quantity, labels::text").fetchall()
     assert found == [
@@ -120,12 +120,13 @@ def test_its_metrics_are_quantities_by_their_own_names(installed: Path, tmp_path
 
 
 def test_the_page_shows_the_example() -> None:
-    assert shown("python") == (EXAMPLE / "paging.py").read_text()
-    assert shown("toml").strip() in (EXAMPLE / "pyproject.toml").read_text()
+    page = (ROOT / "docs/how-to/exporters.md").read_text()
+    written = dict(re.findall(r"^cat > (\S+) <<'END'\n(.*?)^END$", page, re.MULTILINE | re.DOTALL))
+    assert written == {name: (EXAMPLE / name).read_text() for name in ("paging.py", "pyproject.toml")}
 
 
 def test_the_page_lists_every_exporter(tmp_path: Path) -> None:
-    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/how-to/exporters.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/reference/exporters.md").read_text(), re.MULTILINE)
     assert sorted(rows) == sorted(LISTENERS)
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][GROUP]
     assert set(points) <= set(LISTENERS)
