@@ -77,7 +77,9 @@ def in_a_job(fields: str) -> str:
 
 
 def test_what_the_docs_show_of_targets_is_in_order(tmp_path: Path) -> None:
-    shown = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/reference/targets.md").read_text(), re.MULTILINE | re.DOTALL)
+    shown = re.findall(
+        r"^```yaml\n(.*?)^```", (ROOT / "docs/reference/targets.md").read_text(), re.MULTILINE | re.DOTALL
+    )
     assert len(shown) == 5  # the forms, an announced source, a host, a rule
     for text in shown:
         whole = text if text.startswith(("-", "global", "scrape_configs")) else in_a_job(text)
