@@ -15,6 +15,7 @@ from rich.table import Table
 
 from hypergauge.core.listing import listed
 from hypergauge.dashboards.terminal.tables import status, table
+from hypergauge.insight.comparison.columns import ENERGY_KEY
 
 if TYPE_CHECKING:
     from hypergauge.dashboards.terminal.comparison_sheet import Cell, Sheet
@@ -76,16 +77,25 @@ def markdown(read: Sheet, notices: Iterable[str] = ()) -> str:
 
 
 def csv_text(found: Comparison, read: Sheet) -> str:
-    """Return a comparison as CSV: values in SI units, and relative changes against the baseline if there is one."""
+    """Return a comparison as CSV: values in SI units, and relative changes against the baseline if there is one.
+
+    At the end each measured value has its scope, which shows whether it is the run's own, and energy has its method.
+    """
     keys = [column.key for column in read.columns if column.key != "attempts"]
     changes = keys if found.baseline is not None else []
+    measured = [key for key in keys if any(key in entry.scopes for entry in found.entries)]
+    energy = ["gpu_energy_method"] if ENERGY_KEY in measured else []
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([found.by, "name", "status", "simulated", *keys, *(f"change_{key}" for key in changes)])
+    more = (*(f"change_{key}" for key in changes), *(f"scope_{key}" for key in measured), *energy)
+    writer.writerow([found.by, "name", "status", "simulated", *keys, *more])
     for entry in found.entries:
         values = [entry.value(key) for key in keys]
         changed = [entry.changes.get(key) for key in changes]
-        writer.writerow([entry.label, entry.name, entry.status, str(entry.simulated).lower(), *values, *changed])
+        scopes = [entry.scopes.get(key) for key in measured]
+        methods = [entry.energy_method for _ in energy]
+        head = [entry.label, entry.name, entry.status, str(entry.simulated).lower()]
+        writer.writerow([*head, *values, *changed, *scopes, *methods])
     return text.getvalue()
 
 

@@ -75,6 +75,27 @@ def test_csv_has_changes_against_a_baseline(bench: Command) -> None:
     assert [row["change_duration_seconds"] for row in csv.DictReader(io.StringIO(text))] == ["", "1.0"]
 
 
+def test_csv_has_the_scope_of_each_measured_value(bench: Command, world: World) -> None:
+    start, gpu = time.time() // 600 * 600 - 7200, "GPU-1"
+    alone = world.run(start, start + 60, experiment=21, gpu=gpu)
+    for position in (1, 2):
+        world.run(start + 100, start + 160, experiment=21, workload=2, position=position, gpu=gpu)
+    times = [start + second for second in range(1, 161)]
+    world.write(
+        world.gauge("DCGM_FI_DEV_POWER_USAGE", times, [100.0] * 160, {"UUID": gpu}),
+        world.gauge("bench_process_cpu_seconds_total", times[:60], [2.0] * 60, {"run_id": alone}),
+    )
+    world.connection.execute("select summarise(run_id) from runs")
+    rows = list(csv.DictReader(io.StringIO(bench("compare", "21", "--csv")[1])))
+    assert list(rows[0])[-4:] == [
+        "scope_cpu_seconds", "scope_gpu_power_watts", "scope_gpu_energy_joules", "gpu_energy_method",
+    ]  # fmt: skip
+    assert [tuple(row.values())[-4:] for row in rows] == [
+        ("process", "instance", "instance", "whole_gpu"), ("", "device", "", ""), ("", "device", "", ""),
+    ]  # fmt: skip
+    assert [row["scope_cpu_utilization"] for row in rows] == ["process", "", ""]
+
+
 def test_markdown_is_a_table_and_json_is_whole(bench: Command) -> None:
     lines = bench("compare", "20", "--markdown", "-m", "duration")[1].splitlines()
     assert lines[:3] == [
