@@ -109,14 +109,19 @@ def by_run() -> list[Json]:
 
 
 def run_lines(runs: str, metric: str) -> Json:
-    """Return the query for a heat map with a row for each run, the highest mean on top."""
+    """Return the query for a heat map with a row for each run, the highest mean on top, and an empty one without values."""
+    # An empty row has a time of the others: Grafana derives the width of all cells from the distances of times.
     return query(
         or_placeholder(
             f"""
-            select time, title, value, dense_rank() over (order by coalesce(mean, -1) desc, nth) as line
-            from run_chart({runs}, {metric}, {RANGE}, true, {MAX_SERIES}, null, false, {ALIGN})
-            join run_titles({runs}) using (run)
+            with points as materialized (
+                select run, time, value from run_chart({runs}, {metric}, {RANGE}, true, {MAX_SERIES}, null, false, {ALIGN})
+            )
+            select coalesce(time, (select min(time) from points)) as time, title, value,
+                   dense_rank() over (order by mean desc nulls last, nth) as line
+            from run_titles({runs}) left join points using (run)
             left join (select title, mean from run_values({runs}, {metric})) summary using (title)
+            where time is not null or exists (select from points) and cardinality({runs}) <= {MAX_SERIES}
             """,
             'select time, title, value as "Value"',  # Grafana adds any other name to that of the row
             f"select $__timeFrom()::timestamptz, '{CHOOSE}', 0, 1",

@@ -9,7 +9,7 @@ from hypergauge.dashboards.grafana.curves import or_placeholder
 from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import for_name, partition
 from hypergauge.dashboards.grafana.queries import Json, literals, query
-from hypergauge.dashboards.palette import COLORS
+from hypergauge.dashboards.palette import COLORS, LIGHTER
 
 __all__ = ["colored_by_name", "ratio_heatmap", "states"]
 
@@ -17,7 +17,7 @@ __all__ = ["colored_by_name", "ratio_heatmap", "states"]
 def states(
     title: str, rows: str, *, line: str, state: str, text: str | None = None, links: Sequence[Json] = (), **more: Any
 ) -> Json:
-    """Return a timeline of ``time``, ``ended``, `line`, `state` and ``color``, an index of `COLORS`.
+    """Return a timeline of ``time``, ``ended``, `line`, `state` and ``color``, an index of `COLORS` and then of `LIGHTER`.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def states(
         [
             query(f"select time, ended, {line}, {state} from {rows}"),
             query(
-                f"select distinct {state} as value{texts}, ({literals(COLORS)})[color::integer + 1] as color from {rows}",
+                f"select distinct {state} as value{texts}, ({literals((*COLORS, *LIGHTER))})[color::integer + 1] as color from {rows}",
                 ref="C",
             ),
         ],
@@ -71,7 +71,7 @@ def ratio_heatmap(title: str, rows: str, *, empty: str, **more: Any) -> Json:
         [query(or_placeholder(rows, "select time, metric, value", words, "order by time"), series=True)],
         unit="percentunit",
         ends=(0, 1),
-        scheme="Blues",
+        scheme="Viridis",  # its 0 differs from an empty cell in both themes
         options={
             "filterValues": {"le": -1},  # draw 0
             "yAxis": {"axisPlacement": "left", "axisWidth": 150, "reverse": True},

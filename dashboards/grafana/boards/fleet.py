@@ -235,7 +235,11 @@ def _curves(quantity: str) -> str:
 
 def _utilization() -> Json:
     return ratio_heatmap(
-        "Utilization of GPUs and instances", _curves("gpu_utilization"), empty="No GPU was measured", height=7
+        "Utilization of GPUs and instances",
+        _curves("gpu_utilization"),
+        empty="No GPU was measured",
+        description="An empty cell was not measured; an idle GPU has the color of 0 %.",
+        height=7,
     )
 
 

@@ -120,6 +120,7 @@ def _heatmap() -> Json:
     return panels.heatmap(
         "$metric of each run, the highest mean first$drawn",
         **made | {"transformations": [*made["transformations"], partition("title"), BY_TIME]},
+        description="An empty row or cell was not measured; 0 has a color.",
         empty=curves.CHOOSE,
         points=240,
         width=24,

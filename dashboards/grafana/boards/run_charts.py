@@ -152,10 +152,19 @@ def _heatmap() -> Json:
     return ratio_heatmap(
         "Utilization of GPUs and instances",
         f"""
-            select time, device as metric, value from run_devices_chart({RUN}, 'gpu_utilization', {parts.RANGE})
-            where time > (select started_at from runs where run_id = {RUN})
+            with measured as materialized (
+                select time, device as metric, value from run_devices_chart({RUN}, 'gpu_utilization', {parts.RANGE})
+                where time > (select started_at from runs where run_id = {RUN})
+            )
+            select * from measured
+            union all
+            select (select min(time) from measured), device, null
+            from placements p join devices d using (host, origin, gpu_uuid)
+            where p.run_id = {RUN} and d.gpu_instance_id is not distinct from p.gpu_instance_id
+              and exists (select from measured) and device not in (select metric from measured)
         """,
         empty="No GPU was measured",
+        description="An empty row or cell was not measured; an idle GPU has the color of 0 %.",
         height=6,
     )
 

@@ -46,6 +46,8 @@ def test_a_measured_zero_is_drawn(dashboard: grafana.Json) -> None:
     panels = [one for panel in dashboard["panels"] for one in (panel, *panel.get("panels", []))]
     hidden = [one["options"]["filterValues"]["le"] for one in panels if one["type"] == "heatmap"]
     assert all(value < 0 for value in hidden)
+    # The first color of schemes such as Blues is that of an empty cell.
+    assert {one["options"]["color"]["scheme"] for one in panels if one["type"] == "heatmap"} <= {"Viridis"}
 
 
 def panel(kind: str, **more: Any) -> grafana.Json:
