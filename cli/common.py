@@ -21,7 +21,6 @@ from hypergauge.sql.server import replica
 from hypergauge.sql.server.database import Connection, Database
 
 if TYPE_CHECKING:
-    from hypergauge.dashboards.terminal.notes import Note
     from hypergauge.sql.queries.notices import Notice
 
 __all__ = [
@@ -113,7 +112,7 @@ def warn(line: str) -> None:
     Terminal(stderr=True, soft_wrap=True).print(f"[yellow]![/] {escape(line)}")
 
 
-def show_notices(notices: Iterable[Notice | Note]) -> None:
+def show_notices(notices: Iterable[Notice]) -> None:
     """Write notices to standard output, one per line."""
     for one in notices:
         console().print(f"{'[yellow]![/]' if one.severity == 'warning' else '[blue]i[/]'} {escape(one.text)}")

@@ -18,7 +18,19 @@ from hypergauge.insight.sharing.collocation import facts, interference, verdict
 from hypergauge.insight.sharing.interference import Interference
 from hypergauge.sql.queries.charts.charts import software_keys
 from hypergauge.sql.queries.notices import Notice, notices
-from hypergauge.sql.queries.report import Device, Finding, Phase, Quality, Steps, devices, findings, phases, steps
+from hypergauge.sql.queries.report import (
+    Device,
+    Finding,
+    Phase,
+    Quality,
+    Steps,
+    Work,
+    devices,
+    findings,
+    phases,
+    steps,
+    works,
+)
 from hypergauge.sql.queries.summaries import coverage
 from hypergauge.sql.runs.selection import ExperimentInfo, RunInfo, list_experiments, select_runs
 from hypergauge.sql.server.database import Connection
@@ -66,7 +78,7 @@ class Report:
         Charts by run and, if workloads have several runs, by workload; none without measurements.
     ledger
         Ledger of the GPUs; ``None`` if no run used one.
-    devices, highlights, phases, steps, findings, qualities
+    devices, highlights, phases, steps, findings, qualities, works
         By run id.
     """
 
@@ -84,6 +96,7 @@ class Report:
     steps: Mapping[str, Sequence[Steps]]
     findings: Mapping[str, Sequence[Finding]]
     qualities: Mapping[str, Quality]
+    works: Mapping[str, Work]
 
 
 def report(
@@ -127,13 +140,14 @@ def report(
         interference=sharing,
         notices=(*trusted.notices, *notices(connection, facts(sharing))),
         charts=tuple(_charts(connection, runs, drawn, ("run", "workload") if grouped else ("run",))),
-        ledger=_ledger(connection, runs, sharing),
+        ledger=_ledger(connection, runs),
         devices=_by_run(devices(connection, ids)),
         highlights=of_runs(connection, [run for run in runs if run.started_at is not None]),
         phases=_by_run(phases(connection, ids)),
         steps=_by_run(steps(connection, ids)),
         findings=_by_run(findings(connection, ids)),
         qualities=trusted.qualities,
+        works=works(connection, ids),
     )
 
 
@@ -160,9 +174,9 @@ def _charts(
             return
 
 
-def _ledger(connection: Connection, runs: Sequence[RunInfo], sharing: Interference) -> Ledger | None:
+def _ledger(connection: Connection, runs: Sequence[RunInfo]) -> Ledger | None:
     try:
-        return ledger(connection, runs, sharing=sharing)
+        return ledger(connection, runs)
     except NoData:
         return None
 

@@ -96,7 +96,7 @@ def _draw(found: Interference, output: Path, style: str, size: tuple[float, floa
 
 def _show(found: Interference, shown: Sequence[Notice]) -> None:
     from hypergauge.dashboards.terminal import sharing
-    from hypergauge.dashboards.terminal.notes import merged
+    from hypergauge.dashboards.terminal.notes import distinct
     from hypergauge.insight.sharing import collocation
 
     out = console()
@@ -105,6 +105,6 @@ def _show(found: Interference, shown: Sequence[Notice]) -> None:
     for grid in sharing.grids(found):
         if len(grid.cells) > _FEW:
             out.print(sharing.heatmap(grid))
-    show_notices(merged(shown))
+    show_notices(distinct(shown))
     nothing = "No advice on what to collocate: there is no set whose configurations all ran alone as well."
     out.print(escape(collocation.advice(found) or nothing))

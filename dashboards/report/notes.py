@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypergauge.dashboards.terminal.notes import Note, merged
+from hypergauge.dashboards.terminal.notes import distinct
 from hypergauge.insight.charts.chart import Chart
 from hypergauge.insight.report import Report
+from hypergauge.sql.queries.notices import Notice
 
 __all__ = ["chart_notes", "ledger_notes", "notes"]
 
 
-def notes(found: Report) -> list[Note]:
+def notes(found: Report) -> list[Notice]:
     """Return the notices of the comparison and of interference that no chart has."""
     shown = {*ledger_notes(found), *(text for texts in chart_notes(found.charts) for text in texts)}
-    return [one for one in merged(found.notices) if one.text not in shown]
+    return [one for one in distinct(found.notices) if one.text not in shown]
 
 
 def ledger_notes(found: Report) -> list[str]:

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 
 from hypergauge.core.listing import listed
 from hypergauge.dashboards.terminal.formatting import SIMULATED, value_text
-from hypergauge.dashboards.terminal.notes import merged
+from hypergauge.dashboards.terminal.notes import distinct
 from hypergauge.insight.comparison.columns import ENERGY_KEY
 from hypergauge.insight.comparison.entry import Entry
 from hypergauge.insight.comparison.software import better, relevance
 from hypergauge.insight.report import Report
 from hypergauge.insight.sharing.collocation import advice
+from hypergauge.sql.queries.report import Work
 
 __all__ = ["Result", "results"]
 
-# Longest lists of runs, rules and software metrics in a line.
-_MOST_NAMED, _MOST_METRICS = 5, 2
+# Longest lists of runs and rules, of software metrics, and of works in a line.
+_MOST_NAMED, _MOST_METRICS, _MOST_WORKS = 5, 2, 3
 # Notices that another line has, or that explain a metric.
 _ELSEWHERE = ("ended_early", "utilization_overstates")
 
@@ -34,35 +35,50 @@ class Result:
 
 def results(found: Report) -> list[Result]:
     """Return the results of a report, without those for which there is no data."""
+    return [*_best(found), *_failed(found), *_sharing(found), *_rules(found), *_trust(found)]
+
+
+def _best(found: Report) -> Iterator[Result]:
     runs = found.comparisons[0].entries if found.comparisons else ()
-    return [*_best(runs), *_failed(found), *_sharing(found), *_rules(found), *_trust(found)]
-
-
-def _best(entries: Sequence[Entry]) -> Iterator[Result]:
-    finished = [one for one in entries if one.status == "finished"]
-    yield from _extremes(finished, "duration_seconds", "Fastest", "slowest")
+    finished = [one for one in runs if one.status == "finished"]
+    yield from _extremes(found, finished, "duration_seconds", "Fastest", "slowest")
     # Energy with and without idle energy is not comparable.
     if len({one.has_idle_energy for one in finished if ENERGY_KEY in one.values}) == 1:
-        yield from _extremes(finished, ENERGY_KEY, "Least GPU energy", "most")
+        yield from _extremes(found, finished, ENERGY_KEY, "Least GPU energy", "most")
     software = sorted({key for one in finished for key in one.software}, key=lambda key: (relevance(key), key))
     for key in software[:_MOST_METRICS]:
-        # Losses of different programs are not comparable.
-        programs = {one.name for one in finished if one.software.get(key) is not None}
-        if len(programs) == 1 and (direction := better(key)) is not None:
+        if (direction := better(key)) is not None:
             words = ("Lowest", "highest") if direction < 0 else ("Highest", "lowest")
-            yield from _extremes(finished, key, f"{words[0]} {key}", words[1], direction)
+            yield from _extremes(found, finished, key, f"{words[0]} {key}", words[1], direction)
 
 
-def _extremes(entries: Sequence[Entry], key: str, best: str, worst: str, direction: int = -1) -> Iterator[Result]:
-    """Yield the best and the worst of several entries. `direction` is 1 where more is better, -1 where less is."""
+def _extremes(
+    found: Report, entries: Sequence[Entry], key: str, best: str, worst: str, direction: int = -1
+) -> Iterator[Result]:
+    """Yield the best and the worst entry of each work. `direction` is 1 where more is better, -1 where less is."""
+    by_work: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_work.setdefault(_work(found, entry).work, []).append(entry)
+    compared = sorted(by_work.values(), key=len, reverse=True)
+    texts = [text for some in compared if (text := _extreme(found, some, key, worst, direction)) is not None]
+    if texts:
+        apart = " Each compares runs of the same work." if len(by_work) > 1 else ""
+        yield Result(best, listed(texts, _MOST_WORKS, "; ") + ("." + apart) * bool(apart), "comparison")
+
+
+def _extreme(found: Report, entries: Sequence[Entry], key: str, worst: str, direction: int) -> str | None:
     known = [(number, one) for one in entries if (number := one.value(key)) is not None]
     known.sort(key=lambda pair: -direction * pair[0])
     if len(known) < 2 or known[0][0] == known[-1][0]:
-        return
+        return None
     (low, first), (high, last) = known[0], known[-1]
     some = f", of the {len(known)} runs with a value" if len(known) < len(entries) else ""
-    text = f"{_name(first)}, {value_text(key, low)} ({worst}: {_name(last)}, {value_text(key, high)}{some})"
-    yield Result(best, text, "comparison")
+    differ = "; the names differ" if _work(found, first).variants else ""
+    return f"{_name(first)}, {value_text(key, low)} ({worst}: {_name(last)}, {value_text(key, high)}{some}{differ})"
+
+
+def _work(found: Report, entry: Entry) -> Work:
+    return found.works[entry.runs[-1].run_id]
 
 
 def _failed(found: Report) -> Iterator[Result]:
@@ -84,7 +100,7 @@ def _rules(found: Report) -> Iterator[Result]:
 
 
 def _trust(found: Report) -> Iterator[Result]:
-    warnings = [one for one in merged(found.notices) if one.severity == "warning"]
+    warnings = [one for one in distinct(found.notices) if one.severity == "warning"]
     if warnings := sorted(warnings, key=lambda one: one.code in _ELSEWHERE):
         more = f" (and {len(warnings) - 1} more)" if len(warnings) > 1 else ""
         yield Result("Read with care", warnings[0].text + more, "comparison")

@@ -1,26 +1,16 @@
-"""Notices as texts, each once."""
+"""Notices, each once, and short names of sets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from hypergauge.sql.queries.notices import Notice
 
-__all__ = ["Note", "merged", "shortened"]
+__all__ = ["distinct", "shortened"]
 
-# Parts of the name of a set that a text repeats.
+# Parts of the name of a set that a table shows; as in the SQL function `notice_set`.
 _MOST_PARTS = 3
 _PLUS = " + "
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Text of a notice with its code and severity."""
-
-    code: str
-    text: str
-    severity: str
 
 
 def shortened(name: str) -> str:
@@ -31,18 +21,9 @@ def shortened(name: str) -> str:
     return f"{_PLUS.join(parts[: _MOST_PARTS - 1])} and {len(parts) - _MOST_PARTS + 1} more"
 
 
-def merged(notices: Sequence[Notice]) -> list[Note]:
-    """Return the distinct notices, with one for all configurations of a set that never ran alone."""
-    alone: dict[str, list[Notice]] = {}
+def distinct(notices: Iterable[Notice]) -> list[Notice]:
+    """Return the notices with distinct texts."""
+    found: dict[str, Notice] = {}
     for one in notices:
-        if one.code == "never_alone":
-            alone.setdefault(str(one.values["set"]), []).append(one)
-    return list(dict.fromkeys(Note(one.code, _text(one, alone), one.severity) for one in notices))
-
-
-def _text(one: Notice, alone: Mapping[str, Sequence[Notice]]) -> str:
-    name = str(one.values.get("set", ""))
-    if one.code == "never_alone" and len(alone[name]) > 1:
-        where = ", ".join(one.values["workloads"])
-        return f"Unknown cost of {shortened(name)} ({where}): {len(alone[name])} of its runs never ran alone."
-    return one.text.replace(name, shortened(name)) if name else one.text
+        found.setdefault(one.text, one)
+    return list(found.values())

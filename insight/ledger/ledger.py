@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
 
 from hypergauge.core.errors import BadRequest, NoData, did_you_mean
-from hypergauge.insight.ledger.costs import Cost, costs, sentence
 from hypergauge.insight.ledger.facts import facts
 from hypergauge.insight.ledger.model import Block, Lane, Ledger
-from hypergauge.insight.sharing.collocation import interference
-from hypergauge.insight.sharing.interference import Interference
 from hypergauge.sql.queries.charts.ledger import (
+    Cost,
     IdleCurve,
     Mark,
     PlacedRun,
     ShareCurve,
+    costs,
     idle_power,
     marks,
     measured,
     placed_runs,
+    sentence,
     shares,
 )
 from hypergauge.sql.queries.notices import notices
@@ -39,17 +39,13 @@ MEASURES: Mapping[str, tuple[str, ...]] = {
 _POINTS = 600
 
 
-def ledger(
-    connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str] = (), *, sharing: Interference | None = None
-) -> Ledger:
+def ledger(connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str] = ()) -> Ledger:
     """Return the ledger of the GPUs that runs used.
 
     Parameters
     ----------
     metrics
         At most one quantity of `MEASURES`; by default the share of the multiprocessors if measured, else watts.
-    sharing
-        Cost of sharing, if the caller has it. By default that of the runs' experiments, which hold the runs alone.
 
     Raises
     ------
@@ -63,27 +59,25 @@ def ledger(
     if not placed:
         started = any(run.started_at is not None for run in runs)
         raise NoData("none of the runs used a GPU" if started else "none of the selected runs has started yet")
-    if sharing is None:
-        sharing = interference(connection, list(dict.fromkeys(str(run.experiment_id) for run in runs)))
     now = datetime.now(UTC)
     start, stop = min(one.started_at for one in placed), max(one.ended_at or now for one in placed)
     step = max(1.0, (stop - start).total_seconds() / _POINTS)
     ids = list(dict.fromkeys(one.run_id for one in placed))
     curves = {(one.run_id, one.place_id): one for one in shares(connection, ids, measure, start, stop, step)}
     idle = _idle(connection, placed, curves, start, stop, step) if measure == "power" else {}
-    known, found = costs(sharing), marks(connection, ids)
+    known, found = costs(connection, ids), marks(connection, ids)
     lanes: dict[int, list[Block]] = {}
     for one in placed:
         curve = curves.get((one.run_id, one.place_id))
         mine = tuple(mark for mark in found if mark.run_id == one.run_id)
-        lanes.setdefault(one.place_id, []).append(_made(one, curve, known.get(one.run), mine, now))
+        lanes.setdefault(one.place_id, []).append(_made(one, curve, known.get(one.run_id), mine, now))
     made = tuple(_lane(blocks, idle.get(place_id)) for place_id, blocks in lanes.items())
     return Ledger(
         measure=measure,
         start=start.timestamp(),
         end=stop.timestamp(),
         lanes=made,
-        sentence=sentence(sharing, {run.full_label: run.name for run in runs if run.run_id in ids}) or _use(made),
+        sentence=sentence(connection, ids, start, stop),
         notices=notices(connection, facts(connection, runs, made)),
     )
 
@@ -136,26 +130,3 @@ def _lane(blocks: Sequence[Block], idle: IdleCurve | None) -> Lane:
         first.place_id, first.host, first.lane, any(block.placed.simulated for block in blocks), tuple(blocks),
         np.array(idle.x if idle else (), np.float64), np.array(idle.value if idle else (), np.float64),
     )  # fmt: skip
-
-
-def _use(lanes: Sequence[Lane]) -> str:
-    """Return a sentence on how busy the lanes were, from the first start to the last end."""
-    blocks = [block for lane in lanes for block in lane.blocks]
-    span = max(block.end for block in blocks) - min(block.start for block in blocks)
-    busy = sum(end - start for lane in lanes for start, end in _together(lane.blocks)) / (span * len(lanes) or 1)
-    runs = len({block.placed.run_id for block in blocks})
-    simulated = {lane.simulated for lane in lanes}
-    kind = "simulated " if simulated == {True} else "real and simulated " if len(simulated) > 1 else ""
-    devices = "GPU or MIG instance" if len(lanes) == 1 else "GPUs and MIG instances"
-    return f"{runs} run{'s'[: runs != 1]} on {len(lanes)} {kind}{devices}: in use for {busy:.0%} of the time."
-
-
-def _together(blocks: Sequence[Block]) -> Iterator[tuple[float, float]]:
-    """Yield the intervals in which a lane has a run."""
-    start, end = blocks[0].start, blocks[0].end
-    for block in blocks[1:]:
-        if block.start > end:
-            yield start, end
-            start, end = block.start, block.end
-        end = max(end, block.end)
-    yield start, end

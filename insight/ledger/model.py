@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hypergauge.insight.ledger.costs import Cost
-from hypergauge.sql.queries.charts.ledger import Mark, PlacedRun
+from hypergauge.sql.queries.charts.ledger import Cost, Mark, PlacedRun
 from hypergauge.sql.queries.notices import Notice
 
 __all__ = ["Block", "Floats", "Lane", "Ledger"]
@@ -49,7 +48,7 @@ class Block:
     @property
     def lost(self) -> float:
         """Seconds that the runs beside it cost; 0 if unknown."""
-        return self.cost.share * (self.end - self.start) if self.cost else 0.0
+        return self.cost.lost * (self.end - self.start) if self.cost else 0.0
 
 
 @dataclass(frozen=True, slots=True)

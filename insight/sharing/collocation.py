@@ -109,13 +109,14 @@ def facts(found: Interference) -> Iterator[Fact]:
     """Yield the facts without which the ratios would mislead."""
     for one in found.sets:
         about = {"set": one.name, "workloads": one.workloads}
+        if found.metric == "duration" and (never := [member for member in one.members if member.slowdown is None]):
+            runs = [run for member in never for run in member.runs]
+            yield Fact("never_alone", runs, {"configurations": [member.configuration for member in never], **about})
         for member in one.members:
             slow, mine = member.slowdown, {"configuration": member.configuration, **about}
-            if slow is None and found.metric == "duration":
-                yield Fact("never_alone", member.runs, mine)
-            elif slow is None:
+            if slow is None and found.metric != "duration":
                 yield Fact("not_paced", member.runs, {**mine, "paced_by": f"{found.metric.removesuffix('_time')}s"})
-            elif slow.alone.collocation != "-":
+            elif slow is not None and slow.alone.collocation != "-":
                 yield Fact("alone_on_part", slow.alone.runs, {**mine, "collocation": slow.alone.collocation})
         once = [member.name for member in one.members if member.slowdown and len(member.slowdown.alone.runs) < 2]
         if one.repetitions < 2:

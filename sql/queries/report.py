@@ -9,7 +9,20 @@ from typing import Any, TypeVar
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import records
 
-__all__ = ["Device", "Finding", "Phase", "Quality", "Steps", "devices", "findings", "phases", "qualities", "steps"]
+__all__ = [
+    "Device",
+    "Finding",
+    "Phase",
+    "Quality",
+    "Steps",
+    "Work",
+    "devices",
+    "findings",
+    "phases",
+    "qualities",
+    "steps",
+    "works",
+]
 
 T = TypeVar("T")
 
@@ -50,6 +63,21 @@ class Steps:
     p50: float
     p95: float
     max: float
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Work of a run. Results are comparable within one work.
+
+    Attributes
+    ----------
+    variants
+        Whether its rows are variants of one program under different names.
+    """
+
+    run_id: str
+    work: str
+    variants: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +191,11 @@ def qualities(connection: Connection, run_ids: Sequence[str]) -> list[Quality]:
         """,
         run_ids,
     )
+
+
+def works(connection: Connection, run_ids: Sequence[str]) -> dict[str, Work]:
+    """Return the work of runs by run id; see ``run_works``."""
+    return {one.run_id: one for one in _rows(connection, Work, "select * from run_works(%s)", run_ids)}
 
 
 def _rows(connection: Connection, kind: type[T], statement: str, run_ids: Sequence[str]) -> list[T]:

@@ -9,6 +9,7 @@ from hypergauge.dashboards.grafana.model.layout import Row, annotation, board_li
 from hypergauge.dashboards.grafana.model.variables import choice
 from hypergauge.dashboards.grafana.queries import Json, query, texts
 from hypergauge.dashboards.grafana.states import states
+from hypergauge.dashboards.palette import COLORS
 
 __all__ = ["board"]
 
@@ -20,6 +21,8 @@ _LANES = f"(select array(select one::integer from unnest({texts('lane')}) one wh
 _EMPTY = "No run used a GPU in this time range."
 _GRAY = "#9aa0a6"
 _RUN = "/d/bench-run?var-run="
+# Distinguishes the states of a run. In a link it is a parameter that the dashboard does not have.
+_LOST = "&lost"
 
 
 def board() -> Json:
@@ -117,14 +120,19 @@ def _sentence() -> Json:
 
 def _lanes() -> Json:
     return states(
-        "GPUs and MIG instances",
-        f"ledger_states({_RUNS}, {_SPAN})",
+        "GPUs and MIG instances; lighter: time lost to the runs beside it",
+        f"""
+            (select time, ended, lane, run_id || case when lost then '{_LOST}' else '' end as run, title,
+                    color::integer + case when lost then {len(COLORS)} else 0 end as color
+             from ledger_states({_RUNS}, {_SPAN})) blocks
+        """,
         line="lane",
-        state="run_id",
+        state="run",
         text="title",
-        links=[link("Open the run", f"{_RUN}${{__value.raw}}&${{__url_time_range}}")],
+        links=[link("Open the run", f"{_RUN}${{__value.raw:raw}}&${{__url_time_range}}")],
         empty=_EMPTY,
-        description="A line more for each run at the same time. ✗ marks runs that failed, were stopped or timed out.",
+        description="A line more for each run at the same time. Lighter: how much longer the run took than alone, at its end. "
+        "✗ marks runs that failed, were stopped or timed out.",
         width=24,
         height=12,
     )
@@ -136,10 +144,8 @@ def _parts(title: str, measure: str, *, unit: str) -> Json:
         [
             query(
                 f"""
-                select time, c.color, coalesce(run_id, '') as run_id, c.stroke, c.title, value
-                from ledger_chart({_RUNS}, '{measure}', {parts.RANGE}, {_LANES}) c
-                left join titled_runs({_RUNS}) t on t.title = replace(c.title, ' (even part)', '')
-                order by time
+                select time, color, run_id, stroke, title, tone, value
+                from ledger_chart({_RUNS}, '{measure}', {parts.RANGE}, {_LANES}) order by time
                 """,
                 series=True,
             )
@@ -160,9 +166,11 @@ def _parts(title: str, measure: str, *, unit: str) -> Json:
                 links=[link("Open the run", f"{_RUN}${{__field.labels.run_id}}&${{__url_time_range}}")],
             ),
             for_regexp('/title="idle"/', color=color(_GRAY)),
+            for_regexp('/tone="lost"/', custom__fillOpacity=30),
             *by_label(),
         ],
-        description="An even part is that of the whole GPU's value, since nothing measured the run itself.",
+        description="An even part is that of the whole GPU's value, since nothing measured the run itself. "
+        "Time lost: how much longer the run took than alone, at its end.",
         empty=_EMPTY,
         points=360,
         width=12,

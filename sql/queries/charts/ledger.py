@@ -7,9 +7,22 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hypergauge.sql.server.database import Connection
-from hypergauge.sql.server.rows import column, records
+from hypergauge.sql.server.rows import column, records, value
 
-__all__ = ["IdleCurve", "Mark", "PlacedRun", "ShareCurve", "idle_power", "marks", "measured", "placed_runs", "shares"]
+__all__ = [
+    "Cost",
+    "IdleCurve",
+    "Mark",
+    "PlacedRun",
+    "ShareCurve",
+    "costs",
+    "idle_power",
+    "marks",
+    "measured",
+    "placed_runs",
+    "sentence",
+    "shares",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,26 @@ class Mark:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cost of the runs beside a run, on the mean of all repetitions.
+
+    Attributes
+    ----------
+    ratio
+        Time beside them relative to the time alone.
+    lost
+        Lost share of the run's time, from 0 to 1: a run that takes twice as long has lost half of its time.
+    alone
+        Labels of the runs alone.
+    """
+
+    run_id: str
+    ratio: float
+    lost: float
+    alone: Sequence[str]
+
+
 def placed_runs(connection: Connection, run_ids: Sequence[str]) -> list[PlacedRun]:
     """Return the runs on each GPU and MIG instance, by host, device and start. Runs without GPUs are missing."""
     return records(
@@ -162,4 +195,20 @@ def measured(connection: Connection, run_ids: Sequence[str], quantities: Sequenc
             "select quantity from run_quantities(%s) where quantity = any(%s)",
             (list(run_ids), list(quantities)),
         )
+    )
+
+
+def costs(connection: Connection, run_ids: Sequence[str]) -> dict[str, Cost]:
+    """Return what the runs beside them cost runs, by run id. Runs that never ran alone in their experiments are missing."""
+    rows = records(connection, Cost, "select * from run_costs(%s)", (list(run_ids),))
+    return {one.run_id: one for one in rows}
+
+
+def sentence(connection: Connection, run_ids: Sequence[str], start: datetime, stop: datetime) -> str:
+    """Return what sharing GPUs saved and cost runs; where none shared, how busy their GPUs were between two times."""
+    return value(
+        connection,
+        str,
+        "select coalesce(sharing_sentence(%(runs)s), (select * from ledger_sentence(%(runs)s, %(start)s, %(stop)s)), '')",
+        {"runs": list(run_ids), "start": start, "stop": stop},
     )

@@ -217,6 +217,72 @@ def test_what_sharing_saved_is_that_of_the_interference(world: World, start: flo
     assert query(world, "select sharing_sentence(%s)", alone) == [(None,)]
 
 
+def test_repetitions_have_the_verdict_of_the_interference(world: World, start: float) -> None:
+    def run(name: str, workload: int, position: int, attempt: int, at: float, seconds: float) -> str:
+        return world.run(
+            at, at + seconds, workload=workload, position=position, attempt=attempt, gpu=GPU, name=name, command=name
+        )
+
+    ids = []
+    for attempt, (alone_a, alone_b, together) in enumerate(
+        ((40.0, 60.0, 70.0), (42.0, 61.0, 72.0), (41.0, 59.0, 71.0)), 1
+    ):
+        at = start - 2000 + 300 * attempt
+        run("a", 1, 1, attempt, at, alone_a)
+        run("b", 2, 1, attempt, at + 100, alone_b)
+        ids += [run("a", 3, 1, attempt, at + 200, together), run("b", 3, 2, attempt, at + 200, together)]
+    [one] = [one for one in interference(world.connection, ["20"]).sets if one.makespan is not None]
+    assert one.makespan is not None
+    mine = one.makespan.ratio
+    [(ratio, low, high)] = query(world, "select ratio, low, high from sharing_sets(%s)", ids[:2])
+    assert ratio == pytest.approx(mine.value)
+    assert (low, high) == (pytest.approx(mine.low, rel=0.01), pytest.approx(mine.high, rel=0.01))
+    assert one.verdict == "collocate"
+    [(sentence,)] = query(world, "select sharing_sentence(%s)", ids[:2])
+    assert "saved 30% of the time" in sentence
+    slow = {member.name: member.slowdown.ratio.value for member in one.members if member.slowdown}
+    costs = query(
+        world, "select r.name, ratio, lost, alone from run_costs(%s) join runs r using (run_id) order by 1", ids[:2]
+    )
+    assert costs == [
+        ("a", pytest.approx(slow["a"]), pytest.approx(1 - 1 / slow["a"]), ["20/1/1", "20/1/1@1", "20/1/1@2"]),
+        ("b", pytest.approx(slow["b"]), pytest.approx(1 - 1 / slow["b"]), ["20/2/1", "20/2/1@1", "20/2/1@2"]),
+    ]  # fmt: skip
+
+
+def test_the_dashboard_has_a_tone_for_the_time_that_a_run_lost(world: World, start: float) -> None:
+    world.run(start, start + 40, gpu=GPU, name="a", command="a.py")
+    world.run(start + 60, start + 100, workload=2, gpu=GPU, name="b", command="b.py")
+    slower = world.run(start + 120, start + 180, workload=3, gpu=GPU, name="a", command="a.py")
+    faster = world.run(start + 120, start + 155, workload=3, position=2, gpu=GPU, name="b", command="b.py")
+    running = world.run(start + 200, workload=4, gpu=GPU, name="c", command="c.py")
+    world.write(share(world, slower, start + 120, 60, 0.5), share(world, faster, start + 120, 35, 0.2))
+    states = (
+        "select title, color = (select color from ledger_blocks(%s) b where b.run_id = s.run_id), lost,"
+        " extract(epoch from time)::float8 - %s, extract(epoch from ended - time)::float8"
+        " from ledger_states(%s, to_timestamp(%s), to_timestamp(%s)) s order by min(title) over (partition by run_id), time"
+    )
+    ids = [slower, faster, running]
+    assert query(world, states, ids, start, ids, start, start + 220) == [
+        ("20/3/1 a", True, False, 120, 40), ("lost 20.0 s", True, True, 160, 20), ("20/3/2 b", True, False, 120, 35),
+        ("20/4/1 c", True, False, 200, 20),
+    ]  # fmt: skip
+    # Where the range ends, so does the block.
+    assert query(world, states, [slower], start, [slower], start + 130, start + 170) == [
+        ("20/3/1 a", True, False, 130, 30), ("lost 20.0 s", True, True, 160, 10),
+    ]  # fmt: skip
+    [lane] = query(world, "select distinct place_id from ledger_blocks(%s)", [slower])
+    tones = query(
+        world, "select title, tone, count(distinct color), extract(epoch from min(time))::float8 - %s, round(max(value)::numeric, 1)"
+        " from ledger_chart(%s, 'sm', to_timestamp(%s), to_timestamp(%s), 1000, %s) group by 1, 2 order by 1",
+        start, ids, start, start + 220, list(lane),
+    )  # fmt: skip
+    assert [(title, tone, colors, float(value)) for title, tone, colors, _, value in tones] == [
+        ("20/3/1 a", "", 1, 0.5), ("20/3/1 a: time lost", "lost", 1, 0.5), ("20/3/2 b", "", 1, 0.2),
+    ]  # fmt: skip
+    assert [at for *_, at, _ in tones] == pytest.approx([120, 160, 120], abs=1.1)
+
+
 def test_a_set_without_runs_alone_names_them(world: World, start: float) -> None:
     beside = [
         world.run(start, start + 60, gpu=GPU, name="a", command="a.py"),

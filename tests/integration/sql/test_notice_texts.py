@@ -124,7 +124,9 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "20/1/1: neighbours changed after 30.0 s (20/1/2 ended, finished)" + ", 40.1 s (20/1/3 began)" * 3 + " and 1 more.",
     ),
     ("more_neighbours_changed", RUNS, {}, "The neighbours of 2 more runs changed: 20/1/1, 20/2/1; --json has when."),
-    ("never_alone", RUNS, {**PAIR, "configuration": "a"}, "Unknown cost of a + b (20/1, 20/2) for a, which never ran alone."),
+    ("never_alone", RUNS, {**PAIR, "configurations": ["a"]}, "Unknown cost of a + b (20/1, 20/2) for a, which never ran alone."),
+    ("never_alone", RUNS, {"set": "a + b + c + d", "workloads": ["20/1"], "configurations": ["a", "b"]},
+     "Unknown cost of a + b and 2 more (20/1) for a, b, which never ran alone."),
     (
         "not_paced", RUNS, {**PAIR, "configuration": "a", "paced_by": "steps"},
         "No steps are known of a in a + b (20/1, 20/2), or none alone.",

@@ -135,18 +135,46 @@ def test_a_verdict_names_the_best_of_the_finished_runs(world: World) -> None:
     assert one(world, "select failed from run_verdict(%s)", runs) == "1 of 4 failed: 20/1/3 train (failed); 1 running"
     other = world.run(START, START + 50, workload=2, name="other")
     log(world, other, "accuracy", 0.7)
-    assert one(world, "select best from run_verdict(%s, 'accuracy')", [*runs, other]) == "not compared: of 2 programs"
-    assert one(world, "select fastest from run_verdict(%s)", [*runs, other]).startswith("20/2/1 other: 50.0 s")
+    answers = one(world, "select fastest, best from run_verdict(%s, 'accuracy')", [*runs, other])
+    assert answers == (
+        "20/1/2 train: 00:01:20 (worst 00:03:20); 1 of other work",
+        "20/1/4 train: 0.95 (worst 0.8); 1 of other work",
+    )
     assert one(world, "select * from run_verdict('{}', 'loss')") == (None, None, None, None)
 
 
+def test_only_runs_of_one_work_are_compared(world: World) -> None:
+    def run(workload: int, name: str, seconds: float, command: str = "train.py") -> str:
+        return world.run(START, START + seconds, workload=workload, name=name, command=command)
+
+    def fastest(*runs: str) -> Any:
+        return one(world, "select fastest from run_verdict(%s)", list(runs))
+
+    narrow = [run(1, "narrow", 30, "train.py --hidden 96"), run(2, "narrow", 40, "train.py --hidden 96")]
+    wide = [run(3, "wide", 50, "train.py --hidden 1536"), run(4, "wide", 50, "train.py --hidden 1536")]
+    assert fastest(*narrow, *wide) == "20/1/1 narrow: 30.0 s (worst 40.0 s); wide all equal: 50.0 s"
+    # Different names for each row of a program: variants.
+    assert fastest(narrow[0], wide[0]) == "20/1/1 narrow: 30.0 s (worst 50.0 s, names differ)"
+    other = run(5, "other", 10, "python -m other --lr 1")
+    assert fastest(narrow[0], other) == "not compared: different work"
+    assert fastest(other) == "20/5/1 other: 10.0 s"
+    assert fastest(*narrow, *wide, other).endswith("; 1 of other work")
+    # Of workloads, those with the same kinds of runs.
+    answers = "select fastest, best from workload_verdict(%s, 'runs per hour')"
+    assert (
+        one(world, answers, workloads(world))[0]
+        == "20/1 narrow: 30.0 s (worst 40.0 s); wide all equal: 50.0 s; 1 of other work"
+    )
+    assert one(world, answers, workloads(world)[3:]) == ("not compared: different work", "not compared: different work")
+
+
 def test_the_best_of_equal_and_of_missing_values(world: World) -> None:
-    statement = "select best_of('{a,b,c}', %s, '{1,2,3}', -1)"
+    statement = "select best_of('{a,b,c}', %s, '{1,2,3}', -1, '{x,x,x}')"
     assert one(world, statement, [1, 2, 3]) == "a: 1 (worst 3)"
     assert one(world, statement, [None, 2, 3]) == "b: 2 (worst 3, 2 of 3 measured)"
     assert one(world, statement, [1, None, None]) == "a: 1 (1 of 3 measured)"
     assert one(world, statement, [1, 1, 1]) == "all equal: 1"
-    assert one(world, "select (select best_of('{a}', '{null}'::float8[], '{null}', -1))") is None
+    assert one(world, "select (select best_of('{a}', '{null}'::float8[], '{null}', -1, '{x}'))") is None
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,9 @@ from hypergauge.dashboards.plots.figure import SUFFIXES, Looks
 from hypergauge.dashboards.plots.ledger.page import ledger_page
 from hypergauge.dashboards.plots.ledger.picture import draw_ledger
 from hypergauge.dashboards.plots.styles import STYLES
-from hypergauge.insight.ledger.costs import Cost
 from hypergauge.insight.ledger.model import Block, Lane, Ledger
 from hypergauge.insight.ledger.stack import stacked
-from hypergauge.sql.queries.charts.ledger import Mark, PlacedRun
+from hypergauge.sql.queries.charts.ledger import Cost, Mark, PlacedRun
 from tests.support.browser import browser
 from tests.support.data.pictures import notice
 
@@ -62,7 +61,7 @@ def shapes(figure: ET.Element) -> dict[str, ET.Element]:
 
 
 def test_a_ledger_is_labeled() -> None:
-    lost = block(2, 900, 2700, cost=Cost(2.0, 0.5, ("20/2/1",)))
+    lost = block(2, 900, 2700, cost=Cost("", 2.0, 0.5, ("20/2/1",)))
     crashed = block(3, 2800, 3500, placed={"early": True, "status": "failed", "reason": "out of memory"})
     marked = block(1, 0, 1800, marks=(Mark("", "phase", "train", START + 60), Mark("", "rule", "slow", START + 90)))
     figure = ET.fromstring(draw_ledger(ledger(marked, lost, crashed), ".svg", Looks(title="Night")))

@@ -6,8 +6,7 @@ import pytest
 
 from hypergauge.dashboards.report.notes import chart_notes
 from hypergauge.dashboards.report.tables import Column, Value, table
-from hypergauge.dashboards.terminal.notes import merged, shortened
-from hypergauge.sql.queries.notices import Notice
+from hypergauge.dashboards.terminal.notes import distinct, shortened
 from tests.support.data.pictures import chart, notice, series
 
 
@@ -39,12 +38,8 @@ def test_names_of_large_sets_are_short(name: str, short: str) -> None:
     assert shortened(name) == short
 
 
-def test_runs_that_never_ran_alone_are_counted() -> None:
-    values = {"set": "a + b + c + d", "workloads": ["20/1"]}
-    alone = [Notice("never_alone", "warning", [f"20/1/{at}"], values, f"text {at}") for at in range(4)]
-    once = Notice("one_repetition", "info", [], values, "No interval for a + b + c + d (20/1).")
-    found = merged([*alone, once])
-    assert [one.code for one in found] == ["never_alone", "one_repetition"]
-    assert "a + b and 2 more (20/1): 4 of" in found[0].text
-    assert found[1].text == "No interval for a + b and 2 more (20/1)."
-    assert merged(alone[:1])[0].text == "text 0"
+def test_a_notice_stands_once() -> None:
+    assert [one.text for one in distinct([notice("of both"), notice("of one"), notice("of both")])] == [
+        "of both",
+        "of one",
+    ]

@@ -12,22 +12,25 @@ from hypergauge.insight.comparison.entry import Entry
 from hypergauge.insight.comparison.software import better, relevance
 from hypergauge.insight.report import Report
 from hypergauge.insight.sharing.interference import Interference
+from hypergauge.sql.queries.report import Work
 from tests.support.data.pictures import notice
 
 
 def entry(label: str, seconds: float, status: str = "finished", energy: float | None = None, **fields: Any) -> Entry:
+    runs: Any = (SimpleNamespace(run_id=label),)
     values = {"duration_seconds": seconds} | ({} if energy is None else {"gpu_energy_joules": energy})
     return Entry(**{
-        "label": label, "name": "train", "status": status, "runs": (), "values": values, "scopes": {}, "software": {}, **fields,
+        "label": label, "name": "train", "status": status, "runs": runs, "values": values, "scopes": {}, "software": {}, **fields,
     })  # fmt: skip
 
 
-def lines(*entries: Entry, **fields: Any) -> dict[str, str]:
-    """Return the results of a report with these runs, by title."""
+def lines(*entries: Entry, variants: bool = False, **fields: Any) -> dict[str, str]:
+    """Return the results of a report with these runs, by title. Their work is their name, or one where they are variants."""
+    works = {one.label: Work(one.label, "" if variants else one.name, variants) for one in entries}
     found: Any = {
         "experiments": (), "runs": (), "comparisons": (SimpleNamespace(entries=entries),), "verdict": (),
         "interference": Interference("duration", (), ()), "notices": (), "charts": (), "ledger": None, "devices": {}, "highlights": {},
-        "phases": {}, "steps": {}, "findings": {}, "qualities": {}, **fields,
+        "phases": {}, "steps": {}, "findings": {}, "qualities": {}, "works": works, **fields,
     }  # fmt: skip
     return {one.title: one.text for one in results(Report(**found))}
 
@@ -51,8 +54,21 @@ def test_what_is_alike_alone_or_not_comparable_has_no_best() -> None:
     assert lines(entry("1/1/1", 30), entry("1/2/1", 30)) == {}
     idle = entry("1/2/1", 30, energy=900, energy_method="whole_gpu")
     assert lines(entry("1/1/1", 30, energy=500, energy_method="sm_time"), idle) == {}
-    other = entry("1/2/1", 30, name="other", software={"loss": 0.2})
-    assert lines(entry("1/1/1", 30, software={"loss": 0.1}), other) == {}
+    other = entry("1/2/1", 20, name="other", energy=500, software={"loss": 0.2})
+    assert lines(entry("1/1/1", 30, energy=900, software={"loss": 0.1}), other) == {}
+
+
+def test_the_best_of_each_work_is_named() -> None:
+    runs = [entry(f"1/{n}/1", 30 + n, name="narrow" if n < 3 else "wide" if n < 5 else "other") for n in range(6)]
+    assert lines(*runs) == {
+        "Fastest": "1/0/1 narrow, 30.0 s (slowest: 1/2/1 narrow, 32.0 s); 1/3/1 wide, 33.0 s (slowest: 1/4/1 wide, 34.0 s)."
+        " Each compares runs of the same work."
+    }
+
+
+def test_variants_of_a_program_are_compared_with_a_remark() -> None:
+    found = lines(entry("1/1/1", 30), entry("1/2/1", 20, name="pinned"), variants=True)
+    assert found == {"Fastest": "1/2/1 pinned, 20.0 s (slowest: 1/1/1 train, 30.0 s; the names differ)"}
 
 
 def test_values_that_only_some_runs_have_are_counted() -> None:

@@ -14,25 +14,39 @@ create or replace function bench_internal.t_value(p_freedom float8) returns floa
     where greatest(p_freedom, 1) >= a.freedom and greatest(p_freedom, 1) < b.freedom
 $$;
 
+-- Return a mean relative to the sum of means, with its 95 % interval where each has two values or more: that of
+-- `hypergauge.insight.sharing.ratio`. Means come with their sample variances and numbers of values. Null where a mean is not positive.
+create or replace function bench_internal.ratio(p_mean float8, p_variance float8, p_count bigint, p_means float8[], p_variances float8[],
+                                                p_counts bigint[], out value float8, out low float8, out high float8)
+language sql immutable as $$
+    with base as (
+        select sum(m) as mean from unnest(p_means) m having bool_and(m > 0) and p_mean > 0
+    ), samples as (
+        select p_variance / p_mean ^ 2 as variance, p_count as n, 1.0 / p_count as part
+        union all
+        select x.variance / x.mean ^ 2, x.n, (x.mean / base.mean) ^ 2 / x.n
+        from rows from (unnest(p_means), unnest(p_variances), unnest(p_counts)) as x (mean, variance, n) cross join base
+    ), spread as (
+        select sum(part * variance) as welch, sum((part * variance) ^ 2 / (n - 1)) as of_parts,
+               sum(variance * (n - 1)) / sum(n - 1) * sum(part) as student, sum(n - 1) as freedom
+        from samples having min(n) > 1
+    )
+    select p_mean / base.mean, p_mean / base.mean / width, p_mean / base.mean * width
+    from base left join lateral (
+        select case when welch = 0 then 1
+                    else exp(greatest(t_value(welch ^ 2 / nullif(of_parts, 0)) * sqrt(welch), t_value(freedom::float8) * sqrt(student)))
+               end as width
+        from spread) x on true
+$$;
+
 -- Return the relative change of the mean of repetitions against that of a baseline, 0.1 for 10 % more, with its 95 % interval
--- from two repetitions on: that of `hypergauge.insight.sharing.ratio`. Null where a mean is not positive.
+-- from two repetitions on; see `ratio`. Null where a mean is not positive.
 create or replace function bench_internal.change(p_mine float8[], p_base float8[], out value float8, out low float8, out high float8)
 language sql immutable as $$
-    with mine as (select avg(x) as mean, var_samp(x) / nullif(avg(x), 0) ^ 2 as variance, count(x) as n from unnest(p_mine) x),
-         base as (select avg(x) as mean, var_samp(x) / nullif(avg(x), 0) ^ 2 as variance, count(x) as n from unnest(p_base) x),
-    spread as (
-        select m.mean / b.mean as ratio, m.variance / m.n + b.variance / b.n as welch,
-               (m.variance / m.n) ^ 2 / nullif(m.n - 1, 0) + (b.variance / b.n) ^ 2 / nullif(b.n - 1, 0) as of_parts,
-               (m.variance * (m.n - 1) + b.variance * (b.n - 1)) / nullif(m.n + b.n - 2, 0) * (1.0 / m.n + 1.0 / b.n) as student,
-               m.n + b.n - 2 as freedom
-        from mine m cross join base b where m.mean > 0 and b.mean > 0
-    ), interval as (
-        select ratio, case when welch = 0 then 1
-                           else exp(greatest(t_value(welch ^ 2 / nullif(of_parts, 0)) * sqrt(welch), t_value(freedom) * sqrt(student)))
-                      end as width
-        from spread
-    )
-    select ratio - 1, ratio / width - 1, ratio * width - 1 from interval
+    select r.value - 1, r.low - 1, r.high - 1
+    from (select avg(x) as mean, var_samp(x) as variance, count(x) as n from unnest(p_mine) x) m
+    cross join (select avg(x) as mean, var_samp(x) as variance, count(x) as n from unnest(p_base) x) b
+    cross join lateral ratio(m.mean, m.variance, m.n, array[b.mean], array[b.variance], array[b.n]) r
 $$;
 
 -- Return a share as a change with its sign: -17%, +4.5%.
@@ -135,19 +149,52 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
     order by t.nth
 $$;
 
--- Return the best of some results in a line with the worst: `20/2/1 bert-base: 00:07:30 (worst 00:17:06)`. Those without a value
--- are left out, and counted. `p_direction` is 1 where more is better.
-create or replace function bench_internal.best_of(p_titles text[], p_values float8[], p_texts text[], p_direction integer)
+-- Return the work of runs. Results are comparable within one work, which attempts, devices, neighbours and parameters may vary. The
+-- work is the name of the run, by default that of its file or model. Rows of one program whose names all differ are `variants` of one work.
+create or replace function bench_dashboard.run_works(p_runs text[]) returns table (run_id text, work text, variants boolean)
+language sql stable as $$
+    with named as (
+        select r.run_id, r.workload_id, r.position, coalesce(nullif(r.name, ''), program) as name, program
+        -- The words before the first option; after `-m` stands a module.
+        from runs r cross join lateral (select substring(replace(r.command, ' -m ', ' ') from '^.*?(?= -|$)') as program) p
+        where r.run_id = any(p_runs)
+    ), counted as (
+        select count(distinct program) = 1 and count(distinct name) > 1
+               and count(distinct name) = count(distinct (workload_id, position)) as variants from named
+    )
+    select run_id, case when variants then program else name end, variants from named cross join counted
+$$;
+
+-- Return the best of the results of each work in a line with the worst: `20/2/1 bert-base: 00:07:30 (worst 00:17:06)`. Those without
+-- a value are left out, and counted. Of several works, it names the best of the two with most results, and counts the results of the
+-- others: one result of a work has no other to compare. `p_direction` is 1 where more is better.
+create or replace function bench_internal.best_of(p_titles text[], p_values float8[], p_texts text[], p_direction integer,
+                                                  p_works text[], p_variants boolean default false)
 returns text language sql immutable as $$
-    select case when count(value) > 1 and min(value) = max(value) then 'all equal: ' || min(words)
-                else format('%s: %s', (array_agg(title order by p_direction * value desc nulls last, nth))[1],
-                            (array_agg(words order by p_direction * value desc nulls last, nth))[1]) end
-           || coalesce(' (' || nullif(concat_ws(', ',
-                case when min(value) < max(value)
-                     then 'worst ' || (array_agg(words order by p_direction * value nulls last, nth))[1] end,
-                case when count(value) < count(*) then format('%s of %s measured', count(value), count(*)) end), '') || ')', '')
-    from rows from (unnest(p_titles), unnest(p_values), unnest(p_texts)) with ordinality as x (title, value, words, nth)
-    where p_direction is not null having count(value) > 0
+    with works as (
+        select work, count(value) as n, count(*) as rows, min(nth) as nth, min(value) = max(value) or min(known) = max(known) as equal,
+               min(known) as text,
+               (array_agg(format('%s: %s', title, words) order by p_direction * value desc nulls last, nth))[1] as best,
+               (array_agg(words order by p_direction * value nulls last, nth))[1] as worst
+        from rows from (unnest(p_titles), unnest(p_values), unnest(p_texts), unnest(p_works)) with ordinality
+             as x (title, value, words, work, nth)
+        cross join lateral (select case when value is not null then words end as known) k
+        where p_direction is not null group by work having count(value) > 0
+    ), ranked as (
+        select *, count(*) over () as several, row_number() over (order by n desc, nth) as rank from works
+    ), answered as (
+        select *, several = 1 or n > 1 and rank <= 2 as shown,
+               case when n > 1 and equal then concat_ws(' ', case when several > 1 then work end, 'all equal:', text) else best end
+               || coalesce(' (' || nullif(concat_ws(', ', case when not equal then 'worst ' || worst end,
+                                                    case when not equal and p_variants then 'names differ' end,
+                                                    case when n < rows then format('%s of %s measured', n, rows) end), '') || ')', '')
+               as answer
+        from ranked
+    )
+    select case when bool_or(shown) then concat_ws('; ', string_agg(answer, '; ' order by rank) filter (where shown),
+                                                   sum(n) filter (where not shown) || ' of other work')
+                else 'not compared: different work' end
+    from answered having count(*) > 0
 $$;
 
 -- Return the runs that did not finish: `none of 8`, `1 of 8 failed: 21/1/1 tokenize (timeout); 1 running`.
@@ -163,23 +210,24 @@ create or replace function bench_internal.unfinished(p_runs text[]) returns text
 $$;
 
 -- Return the verdict on runs in one row of short answers: the fastest, the one with least energy, the one with the best last value
--- of `p_key`, and those that did not finish. Only finished runs are candidates. Energies are compared where all are of one kind, and
--- values of `p_key` where all runs have one name.
+-- of `p_key`, and those that did not finish. Only finished runs are candidates, and only those of one work are compared. Energies are
+-- compared where all are of one kind.
 create or replace function bench_dashboard.run_verdict(p_runs text[], p_key text default null)
 returns table (fastest text, leanest text, best text, failed text) language sql stable as $$
-    with finished as (
-        select f.*, r.name from run_results(p_runs, null, p_key) f join runs r using (run_id) where f.n > 0
+    with finished as materialized (
+        select f.*, w.work, w.variants from run_results(p_runs, null, p_key) f join run_works(p_runs) w using (run_id) where f.n > 0
+    ), given as (
+        select array_agg(title order by nth) as titles, array_agg(work order by nth) as works, bool_or(variants) as variants,
+               array_agg(seconds order by nth) as seconds, array_agg(duration_text(seconds) order by nth) as durations,
+               array_agg(energy order by nth) as energies, array_agg(energy_text(energy) order by nth) as energy_texts,
+               count(distinct energy_of) as kinds, array_agg(last order by nth) as "last",
+               array_agg(to_char(last, '9.999EEEE')::float8::text order by nth) as last_texts
+        from finished
     )
-    select best_of(array_agg(title order by nth), array_agg(seconds order by nth), array_agg(duration_text(seconds) order by nth), -1),
-           case when count(distinct energy_of) = 1 then
-               best_of(array_agg(title order by nth), array_agg(energy order by nth), array_agg(energy_text(energy) order by nth), -1)
-           end,
-           case when count(distinct name) filter (where last is not null) > 1
-                then format('not compared: of %s programs', count(distinct name) filter (where last is not null))
-                else best_of(array_agg(title order by nth), array_agg(last order by nth),
-                             array_agg(to_char(last, '9.999EEEE')::float8::text order by nth), better_direction(p_key)) end,
-           unfinished(p_runs)
-    from finished
+    select best_of(titles, seconds, durations, -1, works, variants),
+           case when kinds = 1 then best_of(titles, energies, energy_texts, -1, works, variants) end,
+           best_of(titles, "last", last_texts, better_direction(p_key), works, variants), unfinished(p_runs)
+    from given
 $$;
 
 -- Return how far to trust a comparison with these notices: `Comparable`, or `With care: ` and the gravest warnings.
@@ -258,20 +306,27 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
 $$;
 
 -- Return the verdict on workloads in one row of short answers: the shortest, the one with least energy per run, the one with the
--- greatest throughput, and the runs that ended early.
+-- greatest throughput, and the runs that ended early. Workloads are compared where their runs do the same kinds of work.
 create or replace function bench_dashboard.workload_verdict(p_workloads integer[], p_throughput text)
 returns table (fastest text, leanest text, best text, failed text) language sql stable as $$
-    with finished as (
-        select *, row_number() over () as nth from workload_results(p_workloads, p_throughput) where n > 0
+    with works as (
+        select workload_id, string_agg(distinct work, ' + ') as work, bool_or(variants) as variants
+        from run_works(runs_of(p_workloads)) join runs using (run_id) group by workload_id
+    ), finished as materialized (
+        select f.*, w.work, w.variants, row_number() over () as nth
+        from (select * from workload_results(p_workloads, p_throughput) where n > 0) f join works w using (workload_id)
+    ), given as (
+        select array_agg(title order by nth) as titles, array_agg(work order by nth) as works, bool_or(variants) as variants,
+               array_agg(seconds order by nth) as seconds, array_agg(duration_text(seconds) order by nth) as durations,
+               array_agg(per_run order by nth) as energies, array_agg(energy_text(per_run) order by nth) as energy_texts,
+               count(distinct energy_of) as kinds, array_agg(throughput order by nth) as throughputs,
+               array_agg(to_char(throughput, '9.99EEEE')::float8::text order by nth) as throughput_texts
+        from finished
     )
-    select best_of(array_agg(title order by nth), array_agg(seconds order by nth), array_agg(duration_text(seconds) order by nth), -1),
-           case when count(distinct energy_of) = 1 then
-               best_of(array_agg(title order by nth), array_agg(per_run order by nth), array_agg(energy_text(per_run) order by nth), -1)
-           end,
-           best_of(array_agg(title order by nth), array_agg(throughput order by nth),
-                   array_agg(to_char(throughput, '9.99EEEE')::float8::text order by nth), 1),
-           unfinished(runs_of(p_workloads))
-    from finished
+    select best_of(titles, seconds, durations, -1, works, variants),
+           case when kinds = 1 then best_of(titles, energies, energy_texts, -1, works, variants) end,
+           best_of(titles, throughputs, throughput_texts, 1, works, variants), unfinished(runs_of(p_workloads))
+    from given
 $$;
 
 -- Return titles, order and colors of the curves of a metric, as `run_titles`. Of more than `p_many` runs, only those that ended early,

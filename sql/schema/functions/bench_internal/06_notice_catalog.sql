@@ -42,9 +42,9 @@ create or replace function bench_dashboard.notice_codes() returns table (code te
            ('profiled', 'warning'),               -- profilers
            ('neighbours_changed', 'warning'),     -- changes, each with at (seconds), run, what, status
            ('more_neighbours_changed', 'warning'),
-           ('never_alone', 'warning'),            -- configuration, set, workloads
-           ('not_paced', 'warning'),              -- as for never_alone, and paced_by
-           ('alone_on_part', 'warning'),          -- as for never_alone, and collocation
+           ('never_alone', 'warning'),            -- configurations, set, workloads
+           ('not_paced', 'warning'),              -- configuration, set, workloads, paced_by
+           ('alone_on_part', 'warning'),          -- configuration, set, workloads, collocation
            ('one_repetition', 'info'),            -- set, workloads
            ('one_repetition_alone', 'info'),      -- set, workloads, configurations
            ('diluted', 'warning'),                -- members, each with configuration, set, share
@@ -124,9 +124,12 @@ create or replace function bench_internal.notice_changes(p_changes jsonb) return
     from jsonb_array_elements(p_changes) with ordinality as x (change, nth)
 $$;
 
--- Return a set with its workloads: `a + b (20/1, 20/2)`.
+-- Return a set with its workloads, most of its parts left out if there are many: `a + b (20/1, 20/2)`, `a + b and 6 more (20/1)`.
 create or replace function bench_internal.notice_set(p_values jsonb) returns text language sql immutable as $$
-    select format('%s (%s)', p_values ->> 'set', notice_list(p_values -> 'workloads'))
+    select format('%s (%s)', case when cardinality(parts) <= 3 then p_values ->> 'set'
+                                  else format('%s and %s more', array_to_string(parts[:2], ' + '), cardinality(parts) - 2) end,
+                  notice_list(p_values -> 'workloads'))
+    from (select string_to_array(p_values ->> 'set', ' + ') as parts) x
 $$;
 
 -- Return the first eight members of sets: `a in a + b (57%)`.
@@ -250,7 +253,7 @@ returns text language sql immutable as $$
         when 'more_neighbours_changed' then format('the neighbours of %s more runs changed: %s; --json has when.',
                                                    cardinality(p_runs), some_of(p_runs))
         when 'never_alone' then format('unknown cost of %s for %s, which never ran alone.', notice_set(p_values),
-                                       p_values ->> 'configuration')
+                                       notice_some(p_values -> 'configurations'))
         when 'not_paced' then format('no %s are known of %s in %s, or none alone.', p_values ->> 'paced_by',
                                      p_values ->> 'configuration', notice_set(p_values))
         when 'alone_on_part' then format('in %s: %s ran alone on %s only, not on the whole GPU.', notice_set(p_values),

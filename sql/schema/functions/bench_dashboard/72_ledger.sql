@@ -104,9 +104,10 @@ create or replace function bench_dashboard.ledger_runs(
         group by r.run_id order by max(p.started_at) desc, r.run_id limit p_most)
 $$;
 
--- Return the blocks of runs as states of lines, one line for each run that is on a lane at the same time.
+-- Return the blocks of runs as states of lines, one line for each run that is on a lane at the same time. The last part of a block is
+-- `lost`: what the run took longer than alone, see `run_costs`.
 create or replace function bench_dashboard.ledger_states(p_runs text[], start timestamptz, stop timestamptz)
-returns table ("time" timestamptz, ended timestamptz, lane text, run_id text, title text, color text)
+returns table ("time" timestamptz, ended timestamptz, lane text, run_id text, title text, color text, lost boolean)
 language plpgsql stable rows 100 as $$
 declare
     several constant boolean := (select count(distinct host) > 1 from ledger_blocks(p_runs));
@@ -115,7 +116,11 @@ declare
     until timestamptz[];  -- end of the last run on each line of the lane
     line integer;
 begin
-    for block in select b.* from ledger_blocks(p_runs) b order by b.host, device_number(b.lane), b.lane, b.place_id, b.started_at, b.run_id loop
+    for block in
+        select b.*, coalesce(b.ended_at, now()) as until, b.ended_at - nullif(c.lost, 0) * (b.ended_at - b.started_at) as lost_at
+        from ledger_blocks(p_runs) b left join run_costs(p_runs) c on c.run_id = b.run_id
+        order by b.host, device_number(b.lane), b.lane, b.place_id, b.started_at, b.run_id
+    loop
         if block.place_id is distinct from here then
             here := block.place_id;
             until := '{}';
@@ -123,14 +128,18 @@ begin
         line := coalesce((select min(n) from unnest(until) with ordinality as x (at, n) where at <= block.started_at),
                          cardinality(until) + 1);
         until[line] := coalesce(block.ended_at, 'infinity');
-        "time" := greatest(block.started_at, ledger_states.start);
-        ended := least(coalesce(block.ended_at, now()), ledger_states.stop);
-        continue when ended <= "time";
         lane := concat_ws(' ', case when several then block.host end, block.lane, case when line > 1 then '(' || line || ')' end);
-        title := concat_ws(' ', block.title, case when block.early then '✗' end);
         color := block.color;
         run_id := block.run_id;
-        return next;
+        foreach lost in array '{f,t}'::boolean[] loop
+            continue when lost and block.lost_at is null;
+            "time" := greatest(case when lost then block.lost_at else block.started_at end, ledger_states.start);
+            ended := least(case when lost then block.until else coalesce(block.lost_at, block.until) end, ledger_states.stop);
+            continue when ended <= "time";
+            title := case when lost then 'lost ' || duration_text(extract(epoch from block.until - block.lost_at)::float8)
+                          else concat_ws(' ', block.title, case when block.early then '✗' end) end;
+            return next;
+        end loop;
     end loop;
 end $$;
 
@@ -170,10 +179,11 @@ returns setof text language sql stable as $$
 $$;
 
 -- Return the runs' own parts of lanes for a stacked chart, with the idle power of whole GPUs below them where `measure` is
--- `power`. The title marks values that are not a run's own.
+-- `power`. The title marks values that are not a run's own. The last part of a run, which the runs beside it cost, has the tone `lost`; see
+-- `run_costs`.
 create or replace function bench_dashboard.ledger_chart(
     p_runs text[], measure text, start timestamptz, stop timestamptz, step_ms double precision, p_places integer[]
-) returns table ("time" timestamptz, title text, color text, stroke text, value double precision) language sql stable as $$
+) returns table ("time" timestamptz, run_id text, title text, color text, stroke text, tone text, value double precision) language sql stable as $$
     with parts as materialized (
         select * from ledger_shares(p_runs, ledger_chart.measure, ledger_chart.start, ledger_chart.stop, ledger_chart.step_ms,
                                     p_places)
@@ -181,12 +191,16 @@ create or replace function bench_dashboard.ledger_chart(
         select * from titled_runs(p_runs)
     ), evenly as materialized (
         select run_id, bool_or(not own) as divided from parts group by run_id
+    ), lost as materialized (
+        select run_id, r.ended_at - c.lost * (r.ended_at - r.started_at) as since from run_costs(p_runs) c join runs r using (run_id)
+        where c.lost > 0
     ), layers as materialized (
-        select p.time, t.title || case when e.divided then ' (even part)' else '' end as title, t.color, t.stroke, p.value
-        from parts p join titles t using (run_id) join evenly e using (run_id)
+        select p.time, run_id, concat(t.title, case when e.divided then ' (even part)' end, case when p.time >= l.since then ': time lost' end)
+               as title, t.color, t.stroke, case when p.time >= l.since then 'lost' else '' end as tone, p.value
+        from parts p join titles t using (run_id) join evenly e using (run_id) left join lost l using (run_id)
         union all
         -- The lowest: series are ordered by their labels.
-        select i.time, 'idle', '-', '-', i.value
+        select i.time, '', 'idle', '-', '-', '', i.value
         from ledger_idle(p_places, ledger_chart.start, ledger_chart.stop, ledger_chart.step_ms) i
         where ledger_chart.measure = 'power' and not exists (select from parts where quantity = 'gpu_power')
     ), usual as (
@@ -197,11 +211,11 @@ create or replace function bench_dashboard.ledger_chart(
               where seconds > 0 group by title) y
     )
     -- All layers have the same times, for a stack. A run's first step begins with the run.
-    select x.bin, title, color, stroke, avg(value)
+    select x.bin, run_id, title, color, stroke, tone, avg(value)
     from layers cross join usual
     cross join lateral (select date_bin(make_interval(secs => coalesce(seconds, 1)), time,
                                         timestamptz '2000-01-03 00:00:00+00') as bin) x
-    group by x.bin, title, color, stroke order by x.bin, title
+    group by x.bin, run_id, title, color, stroke, tone order by x.bin, title
 $$;
 
 -- Return the GPUs and MIG instances on which runs were placed, by name; of all hosts where null.

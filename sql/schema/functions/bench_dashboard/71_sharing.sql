@@ -1,0 +1,151 @@
+-- What sharing GPUs saved and cost: for the ledger, its plot and reports. Slowdowns over parts of runs are those of
+-- `hypergauge.insight.sharing`.
+
+-- Return the runs of the experiments of runs, with their passes: the runs of a workload on a host at the same time.
+--
+-- `configuration` is that of the run without its neighbours, `way` how it shares GPUs, `beside` the number of other runs in the pass.
+-- `shown` tells whether one of the pass is among these runs, `counts` whether all of it finished beside each other and beside no others,
+-- `shares` whether they shared a GPU.
+create or replace function bench_internal.sharing_runs(p_runs text[])
+returns table (run_id text, name text, label text, nth integer, configuration text, way text, simulated boolean, seconds float8,
+               pass text, pass_seconds float8, beside bigint, shown boolean, counts boolean, shares boolean)
+language sql stable as $$
+    with requested as materialized (
+        select r.run_id, r.workload_id, r.name, run_label(w, r) as label, r.position, r.status, r.host, r.devices,
+               coalesce(nullif(r.collocation, ''), '-') as way, on_simulated_gpus(r) as simulated, r.started_at, r.ended_at,
+               jsonb_build_array(r.command, r.params, r.environment, r.host, r.devices, on_simulated_gpus(r), r.profilers)::text
+                   as configuration
+        from runs r join workloads w using (workload_id)
+        where r.started_at is not null
+          and w.experiment_id in (select w.experiment_id from runs r join workloads w using (workload_id) where r.run_id = any(p_runs))
+    ), crowded as materialized (
+        select mine.run_id
+        from requested join placements mine using (run_id)
+        join placements other on other.host = mine.host and other.origin = mine.origin and other.gpu_uuid = mine.gpu_uuid
+             and other.started_at < coalesce(mine.ended_at, now()) and coalesce(other.ended_at, 'infinity') > mine.started_at
+        join runs o on o.run_id = other.run_id and o.workload_id <> requested.workload_id
+        union
+        select requested.run_id from requested join run_sets s using (run_id) join places p using (place_id)
+        where s.others > 0 and (p.kind = 'gpu' or requested.devices = '')
+    ), passed as (
+        select a.*, concat_ws(' ', a.workload_id, p.pass, a.host) as pass
+        from requested a join passes(array(select run_id from requested)) p using (run_id)
+    ), passes as (
+        select pass, count(*) - 1 as beside, bool_or(run_id = any(p_runs)) as shown,
+               extract(epoch from max(ended_at) - min(started_at))::float8 as seconds,
+               bool_and(status = 'finished') and not bool_or(run_id in (select run_id from crowded))
+                   and min(ended_at) > max(started_at) as counts,
+               bool_or(way <> '-') or (select count(*) > count(distinct one)
+                                       from unnest(string_to_array(string_agg(nullif(devices, ''), '+'), '+')) one) as shares
+        from passed group by pass
+    )
+    select r.run_id, coalesce(nullif(r.name, ''), r.label), r.label, r.position, r.configuration, r.way, r.simulated,
+           extract(epoch from r.ended_at - r.started_at)::float8, pass, p.seconds, p.beside, p.shown, p.counts, p.shares
+    from passed r join passes p using (pass)
+$$;
+
+-- Return the members of the sets of runs beside each other, some of them among these runs: the runs of a configuration in all
+-- repetitions, of which each pass has `copies`, with their mean duration, and the durations and labels of the same runs alone, which are
+-- null where it never ran alone. `members` names the set, `together` has the seconds of its repetitions.
+create or replace function bench_internal.sharing_members(p_runs text[])
+returns table (members text, shares boolean, together float8[], runs text[], name text, label text, nth integer, way text,
+               simulated boolean, copies bigint, seconds float8, alone float8[], alone_labels text[]) language sql stable as $$
+    with counted as materialized (
+        select * from sharing_runs(p_runs) where counts
+    ), alone as materialized (
+        select configuration, way, array_agg(seconds) as seconds, array_agg(label order by nth, label) as labels
+        from counted where beside = 0 and seconds > 0 group by configuration, way
+    ), passes as materialized (
+        select pass, string_agg(configuration || way, ' ' order by configuration, way) as members, bool_or(shares) as shares,
+               bool_or(shown) as shown, min(pass_seconds) as seconds
+        from counted where beside > 0 group by pass
+    ), sets as (
+        select members, bool_or(shares) as shares, count(*) as repetitions, array_agg(seconds) as together
+        from passes group by members having bool_or(shown)
+    )
+    select s.members, s.shares, s.together, m.runs, m.name, m.label, m.nth, m.way, m.simulated, cardinality(m.runs) / s.repetitions,
+           m.seconds, a.seconds, a.labels
+    from sets s
+    cross join lateral (
+        select c.configuration, c.way, array_agg(c.run_id) as runs, min(c.name) as name, min(c.label) as label, min(c.nth) as nth,
+               bool_or(c.simulated) as simulated, avg(c.seconds) as seconds
+        from passes p join counted c using (pass) where p.members = s.members group by c.configuration, c.way) m
+    left join lateral (select * from alone a where a.configuration = m.configuration and a.way in ('-', m.way)
+                       order by a.way <> '-' limit 1) a on true
+$$;
+
+-- Return what the runs beside them cost these runs, on the mean of all repetitions: `ratio` is the time beside them relative to the
+-- time alone, `lost` the share of the run's time that a slowdown took, and `alone` has the labels of the runs alone. Runs that never
+-- ran alone are missing.
+create or replace function bench_dashboard.run_costs(p_runs text[])
+returns table (run_id text, ratio float8, lost float8, alone text[]) language sql stable as $$
+    select one, x.ratio, greatest(0, 1 - 1 / nullif(x.ratio, 0)), m.alone_labels
+    from sharing_members(p_runs) m
+    cross join lateral (select m.seconds / avg(s) as ratio from unnest(m.alone) s) x cross join unnest(m.runs) one
+    where x.ratio is not null and one = any(p_runs)
+$$;
+
+-- Return the sets of runs that shared GPUs, some of them among these runs: seconds beside each other, and the mean of one after the
+-- other, which is null where some never ran alone; `missing` names these. `ratio` is that of both with its 95 % interval, `slower` tells
+-- how much longer runs took than alone.
+create or replace function bench_internal.sharing_sets(p_runs text[])
+returns table (names text[], ways text, simulated boolean, repetitions bigint, together float8[], mean float8, ratio float8, low float8,
+               high float8, slower text[], missing text[]) language sql stable as $$
+    with titled as materialized (
+        select *, case when count(*) over (partition by members, m.name) > 1 then concat_ws(' ', m.name, label) else m.name end as title
+        from sharing_members(p_runs) m
+        cross join lateral (select avg(s) as mean, var_samp(s) as variance, count(s) as n from unnest(alone) s) a
+        where shares
+    ), sets as (
+        select members, together, string_agg(distinct nullif(way, '-'), '+') as ways, bool_or(simulated) as simulated,
+               (select array_agg(title order by nth, again) from titled x cross join generate_series(1, x.copies) again
+                where x.members = t.members) as names,
+               case when count(mean) = count(*) then sum(copies * mean) end as mean,
+               array_agg(copies * mean order by nth, label) as means, array_agg(copies ^ 2 * variance order by nth, label) as variances,
+               array_agg(n order by nth, label) as counts,
+               array_agg(format('%s %s%%', title, round(100 * (seconds / mean - 1))) order by nth) filter (where seconds > 1.02 * mean)
+                   as slower,
+               array_agg(title order by nth) filter (where mean is null) as missing
+        from titled t group by members, together
+    )
+    select names, ways, simulated, cardinality(together), together, mean, r.value, r.low, r.high, slower, missing
+    from sets
+    cross join lateral (select avg(s) as seconds, var_samp(s) as variance, count(s) as n from unnest(together) s) b
+    cross join lateral ratio(b.seconds, b.variance, b.n, case when mean is not null then means end, variances, counts) r
+$$;
+
+-- Return in a sentence what sharing GPUs saved and cost: of the set that saved most, and of how many it is one. Where runs alone are
+-- missing, it tells which. Null where no runs shared.
+--
+-- The verdict is that of `hypergauge.insight.sharing.interference.Set`: with repetitions, the whole interval decides. Changes below 2 %
+-- count as none.
+create or replace function bench_dashboard.sharing_sentence(p_runs text[]) returns text language sql stable as $$
+    with sets as materialized (
+        select *, case when coalesce(low, ratio) >= 0.98 and coalesce(high, ratio) <= 1.02 then 'even'
+                       when coalesce(high, ratio) < 1 then 'saved' when coalesce(low, ratio) > 1 then 'lost'
+                       when ratio is not null then 'unsure' end as verdict,
+               case when cardinality(names) = 2 then 'pairing ' || array_to_string(names, ' and ')
+                    else 'sharing a GPU among ' || some_of(names) end || coalesce(' by ' || ways, '') as act
+        from sharing_sets(p_runs)
+    ), best as (
+        select case when simulated then 'On simulated GPUs, ' || act else upper(left(act, 1)) || substr(act, 2) end
+               || case verdict when 'even' then ' took as long as one after the other'
+                               when 'saved' then format(' saved %s%% of the time', round(100 * (1 - ratio)))
+                               when 'lost' then format(' took %s%% longer than one after the other', round(100 * (ratio - 1)))
+                               else ' differs too much between repetitions to tell whether it saved time' end
+               || coalesce('; longer than alone: ' || some_of(slower), '')
+               || case when repetitions = 1 then ' (measured once).' else format(' (%s repetitions).', repetitions) end as sentence
+        from sets where ratio is not null order by ratio limit 1
+    ), counted as (
+        select count(*) as n, count(*) filter (where verdict = 'saved') as saved, count(*) filter (where ratio is null) as unknown,
+               (array_agg(format('%s: %s never ran alone there', act, some_of(missing))) filter (where ratio is null))[1] as example
+        from sets
+    )
+    select nullif(concat_ws(' ', (select sentence from best),
+                     case when n - unknown > 1 then format('Of %s sets, %s saved time.', n - unknown, saved) end,
+                     case when unknown > 0 then format('What sharing saved is unknown for %s.',
+                          case unknown when 1 then example else format('%s sets, such as %s', unknown, example) end) end,
+                     case when n = 0 and exists (select from sharing_runs(p_runs) where beside > 0 and shown and shares)
+                          then 'What sharing saved is unknown: runs beside each other did not all finish, or had others on their GPU.' end), '')
+    from counted
+$$;
