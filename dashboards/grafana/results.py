@@ -132,7 +132,7 @@ def verdict(answers: str, notices: str, *, best: str, leanest: str = "Least GPU 
             ),
         ],
         width=24,
-        height=3,
+        height=4,
     )
 
 

@@ -13,6 +13,7 @@ from hypergauge.insight.comparison.columns import SCOPES
 from hypergauge.insight.comparison.software import better
 from hypergauge.sql.queries.charts.chart_styles import ChartStyle, run_styles
 from hypergauge.sql.queries.notices import Notice
+from hypergauge.sql.queries.report import works
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
@@ -71,10 +72,10 @@ class Parallel:
     units
         Canonical unit of each result, by metric; empty for a software metric.
     best, worst
-        Indices of the tracks with the best and the worst first result, of the runs that have not ended early. Where the
-        name of the metric does not tell which direction is better, they have the lowest and the highest one.
+        Indices of the tracks with the best and the worst first result, of the runs that have not ended early. Without a
+        `direction`, they have the lowest and the highest one.
     direction
-        1 if more of the first result is better, -1 if less is, ``None`` if unknown.
+        1 if more of the first result is better, -1 if less is, ``None`` if unknown, or if the runs do different work.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -125,7 +126,8 @@ def parallel(
     styles = run_styles(connection, [run.run_id for run in started])
     names = [one.name for one in dimensions]
     tracks = tuple(_track(run, names, values.get(run.run_id, {}), styles[run.full_label]) for run in started)
-    direction = better(found.metrics[0])
+    one_work = len({one.work for one in works(connection, [run.run_id for run in started]).values()}) == 1
+    direction = better(found.metrics[0]) if one_work else None
     ranked = sorted(
         (at for at, one in enumerate(tracks) if found.metrics[0] in one.results and not one.ended_early),
         key=lambda at: tracks[at].results[found.metrics[0]],

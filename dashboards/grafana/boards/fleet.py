@@ -94,7 +94,7 @@ def _power_now() -> Json:
 
 def _energy_today() -> Json:
     return _stat(
-        "Energy",
+        "Energy today",
         f"""
             select sum(joules) filter (where not simulated) as "measured",
                    sum(joules) filter (where simulated) as "simulated *"

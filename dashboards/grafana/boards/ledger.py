@@ -21,7 +21,7 @@ _LANES = f"(select array(select one::integer from unnest({texts('lane')}) one wh
 _EMPTY = "No run used a GPU in this time range."
 _GRAY = "#9aa0a6"
 _RUN = "/d/bench-run?var-run="
-# Distinguishes the states of a run. In a link it is a parameter that the dashboard does not have.
+# Distinguishes the states of a run. In a link, which has the value as it is (`csv`), it is a parameter without effect.
 _LOST = "&lost"
 
 
@@ -105,16 +105,17 @@ def _sentence() -> Json:
     return panels.stat(
         "In this time range",
         f"""
-            select concat_ws(' ', sharing_sentence({_RUNS}), ledger_sentence) as sentence
+            select concat_ws(' ', (select 'Not finished: ' || u || '.' from unfinished({_RUNS}) u where u not like 'none of %'),
+                             sharing_sentence({_RUNS}), ledger_sentence) as sentence
             from ledger_sentence({_RUNS}, {_SPAN})
         """,
         text=True,
         options={"textMode": "value", "colorMode": "none", "justifyMode": "auto", "text": {"valueSize": 16}},
         defaults={"noValue": _EMPTY},
-        description="What sharing saved and cost, against the same runs alone in their experiments, and how busy the GPUs were "
-        "from the first start to the last end in the time range. Parts of runs and intervals: `bench interference`.",
+        description="Runs that did not finish; what sharing saved and cost, against the same runs alone in their experiments; and "
+        "how busy the GPUs were from the first start to the last end in the time range. Parts of runs and intervals: `bench interference`.",
         width=24,
-        height=3,
+        height=4,
     )
 
 
@@ -129,7 +130,7 @@ def _lanes() -> Json:
         line="lane",
         state="run",
         text="title",
-        links=[link("Open the run", f"{_RUN}${{__value.raw:raw}}&${{__url_time_range}}")],
+        links=[link("Open the run", f"{_RUN}${{__value.raw:csv}}&${{__url_time_range}}")],
         empty=_EMPTY,
         description="A line more for each run at the same time. Lighter: how much longer the run took than alone, at its end. "
         "✗ marks runs that failed, were stopped or timed out.",

@@ -78,7 +78,7 @@ def panel(
     points
         Largest number of points of a curve; by default the number of pixels.
     time_from
-        Start of the panel's own time range: ``now/d`` is today.
+        Start of the panel's own time range: ``now/d`` is today. Grafana's note on it would hide the title, which names the range.
     """
     made: Json = {
         "id": 0,
@@ -105,6 +105,7 @@ def panel(
         "interval": interval,
         "maxDataPoints": points,
         "timeFrom": time_from,
+        "hideTimeOverride": time_from is not None,
         "repeat": repeat,
         "repeatDirection": "h" if repeat else None,
         "maxPerRow": max_per_row,

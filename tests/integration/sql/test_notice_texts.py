@@ -125,8 +125,6 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     ),
     ("more_neighbours_changed", RUNS, {}, "The neighbours of 2 more runs changed: 20/1/1, 20/2/1; --json has when."),
     ("never_alone", RUNS, {**PAIR, "configurations": ["a"]}, "Unknown cost of a + b (20/1, 20/2) for a, which never ran alone."),
-    ("never_alone", RUNS, {"set": "a + b + c + d", "workloads": ["20/1"], "configurations": ["a", "b"]},
-     "Unknown cost of a + b and 2 more (20/1) for a, b, which never ran alone."),
     (
         "not_paced", RUNS, {**PAIR, "configuration": "a", "paced_by": "steps"},
         "No steps are known of a in a + b (20/1, 20/2), or none alone.",
@@ -194,6 +192,12 @@ def test_a_target_that_was_never_tried_has_no_best_value(world: World) -> None:
     reason = Reason("target_missed", {"target": "loss<=0.3", "best": None})
     [notice] = notices(world.connection, [Fact("not_aligned", RUNS[:1], reason.as_dict())])
     assert notice.text == "20/1/1 is left out: it never reached loss<=0.3."
+
+
+def test_runs_that_never_ran_alone_are_named_at_once_and_a_large_set_is_short(world: World) -> None:
+    values = {"set": "a + b + c + d", "workloads": ["20/1"], "configurations": ["a", "b"]}
+    [notice] = notices(world.connection, [Fact("never_alone", RUNS, values)])
+    assert notice.text == "Unknown cost of a + b and 2 more (20/1) for a, b, which never ran alone."
 
 
 def test_every_code_has_a_title(world: World) -> None:

@@ -117,8 +117,9 @@ declare
     line integer;
 begin
     for block in
+        with costs as materialized (select * from run_costs(p_runs)), blocks as materialized (select * from ledger_blocks(p_runs))
         select b.*, coalesce(b.ended_at, now()) as until, b.ended_at - nullif(c.lost, 0) * (b.ended_at - b.started_at) as lost_at
-        from ledger_blocks(p_runs) b left join run_costs(p_runs) c on c.run_id = b.run_id
+        from blocks b left join costs c on c.run_id = b.run_id
         order by b.host, device_number(b.lane), b.lane, b.place_id, b.started_at, b.run_id
     loop
         if block.place_id is distinct from here then
