@@ -48,7 +48,12 @@ def test_a_run_that_was_not_measured_has_an_empty_row(world: World, start: float
     unknown = world.run(start, start + 60, position=2, gpu="GPU-1", name="unknown")
     idle_then_busy(world, start)
     world.connection.execute("select summarise(run_id) from runs")
-    chosen = {"run": [idle, unknown], "metric": ["gpu_utilization"], "align": "time", "experiment": ["20"]}
+    chosen: dict[str, grafana.Value] = {
+        "run": [idle, unknown],
+        "metric": ["gpu_utilization"],
+        "align": "time",
+        "experiment": ["20"],
+    }
     found = heatmap(world, "bench-intra", chosen, grafana.Span(0, 60))
     rows = dict.fromkeys(found.column("title"))
     assert list(rows) == ["20/1/1 idle", "20/1/2 unknown"]
@@ -67,7 +72,7 @@ def test_a_run_that_was_not_measured_has_an_empty_row(world: World, start: float
     # At a time of the others: a time of its own would make all cells narrow.
     [(second, value)] = cells["20/1/2 unknown"]
     assert (second in known, value) == (True, None)
-    nothing = heatmap(world, "bench-intra", chosen | {"run": [unknown]}, grafana.Span(0, 60))
+    nothing = heatmap(world, "bench-intra", {**chosen, "run": [unknown]}, grafana.Span(0, 60))
     assert nothing.column("title")[0].startswith("No data")
 
 
