@@ -13,6 +13,7 @@ from prometheus_client.core import Metric
 
 from hypergauge.exporters.host.exporter import HostExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
+from tests.support.exporters.golden import check_golden
 
 # Names and labels of node_exporter 1.9 on Linux.
 NAMES = {
@@ -127,6 +128,16 @@ def test_names_and_labels_are_node_exporters(options: ExporterOptions, root: Pat
     for name, pairs in read(exporter):
         assert labels.setdefault(name, {key for key, _ in pairs}) == {key for key, _ in pairs}
     assert labels == NAMES
+
+
+def test_all_metrics_of_a_host(options: ExporterOptions, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (3.5, 2.25, 1.0))
+    monkeypatch.setattr(time, "time", lambda: 1795249199.5)
+    with (root / "proc/net/dev").open("a") as interfaces:
+        interfaces.write(f"lan: {'5 ' * 16}\n")
+    lay_out(root / "sys/class/block", ["nvme0n1"], ["sdb"])
+    lay_out(root / "sys/class/net", ["eth0"], ["lan"])
+    check_golden("host", HostExporter(options, root).collect())
 
 
 def test_names_are_valid_for_their_types(options: ExporterOptions) -> None:

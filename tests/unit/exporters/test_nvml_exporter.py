@@ -27,6 +27,7 @@ from tests.support.exporters.nvml import (
     H100,
     T0,
     Page,
+    Values,
     end_process,
     end_run,
     moved,
@@ -153,7 +154,9 @@ def test_a_lost_gpu_affects_no_other(page: Page, process: Start, tmp_path: Path)
     on_both = moved(H100, GpuProcess(pid, GIB, 1.0), joules=500), moved(A100, GpuProcess(pid, GIB, None, 1), joules=100)
     page.exposition(T0, H100, A100)
     before = page.read(T0 + 1, *on_both)
-    lost = page.read(T0 + 2, on_both[1], lost={H100.gpu.uuid: "GPU is lost"})
+    exposition = page.exposition(T0 + 2, on_both[1], lost={H100.gpu.uuid: "GPU is lost"})
+    golden("lost", exposition, run_id)
+    lost = Values(exposition)
     assert lost("lost", UUID=H100.gpu.uuid) == 1
     assert lost("lost", UUID=A100.gpu.uuid) is None
     assert {
@@ -205,7 +208,10 @@ def test_the_last_interval_belongs_to_the_run(page: Page, process: Start, tmp_pa
     assert between.timestamps(run_id=run_id) == set(), "after its last process, before the end is known: no change"
     end_run(tmp_path, run_id, T0 + 1.75)
     for later in (3, 4, 61):
-        final = page.read(T0 + later, moved(H100, joules=1140 + 70 * (later - 2)))
+        exposition = page.exposition(T0 + later, moved(H100, joules=1140 + 70 * (later - 2)))
+        if later == 3:
+            golden("ended", exposition, run_id)
+        final = Values(exposition)
         assert final("attributed_energy_joules_total", run_id=run_id, method="sm_time") == pytest.approx(1000)
         assert final("run_start_time_seconds", run_id=run_id) == T0 - 5
         assert final("run_end_time_seconds", run_id=run_id) == T0 + 1.75

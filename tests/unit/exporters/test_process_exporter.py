@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -22,8 +24,13 @@ from prometheus_client.registry import Collector
 
 from hypergauge.core.files.run_folder import RunEnd, RunFolder, SupervisorState
 from hypergauge.core.system.processes import end_run
+from hypergauge.exporters.process import usage
+from hypergauge.exporters.process.cgroup_limits import CgroupLimits
 from hypergauge.exporters.process.exporter import ProcessExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
+from hypergauge.exporters.serving.text import render
+from hypergauge.scheduler.profilers.perf import EVENTS
+from tests.support.exporters.golden import check_golden
 from tests.support.waiting import wait_for
 
 BURN = """
@@ -230,6 +237,32 @@ def test_all_metrics_of_a_live_run(page: Page, python: Start, run_id: str, tmp_p
     assert found["peak_memory_bytes"] == found["proportional_memory_bytes"]
     process.communicate(b"\n")
     assert page.read(run_id) == ({}, set()), "vanished without an end: no longer exposed"
+
+
+def test_all_metrics_of_a_profiled_run_and_of_its_end(
+    python: Start, run_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The golden exposition has each value as 1: values depend on this host."""
+    run_folder = folder(tmp_path, run_id)
+    run_folder.write_state(SupervisorState(1, 2.0, root_pid=3, started_at=1.75e9))
+    run_folder.perf.write_text("".join(f"1.000172905;1000;;{event};1000146;100.00;;\n" for event in EVENTS))
+    process = python("print(1, flush=True); input()", BENCH_RUN_ID=run_id)
+    assert process.stdout is not None
+    process.stdout.readline()
+    group = tmp_path / "root/sys/fs/cgroup/user"
+    group.mkdir(parents=True)
+    (group / "memory.max").write_text(str(1 << 30))
+    (group / "cgroup.controllers").write_text("memory")
+    (tmp_path / f"root/proc/{process.pid}").mkdir(parents=True)
+    (tmp_path / f"root/proc/{process.pid}/cgroup").write_text("0::/user\n")
+    monkeypatch.setattr(usage, "CgroupLimits", partial(CgroupLimits, tmp_path / "root"))
+    page = Page(ProcessExporter(ExporterOptions(home=tmp_path, own_runs=True)))
+    live = render(page.collect())
+    end_run(run_id, grace=0)
+    run_folder.write_end(replace(END, ended_at=time.time()))
+    for name, exposition in (("process", live), ("process-ended", render(page.collect()))):
+        text = exposition.decode().replace(run_id, "0" * 32)
+        check_golden(name, re.sub(r"^(\w\S*) .*$", r"\1 1", text, flags=re.MULTILINE))
 
 
 def test_proportional_memory_follows_allocations(page: Page, python: Start, run_id: str) -> None:
