@@ -16,9 +16,9 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.scheduler.experiment import cells, csv_text, user_file
 from hypergauge.scheduler.experiment.cells import Collocation, Environment
 from hypergauge.scheduler.experiment.csv_text import Cell, Problem
-from hypergauge.scheduler.experiment.table import COLUMNS, Table, identity
+from hypergauge.scheduler.experiment.table import Table, identity
 
-__all__ = ["COLUMNS", "BadExperimentFile", "ExperimentFile", "Row", "fingerprint"]
+__all__ = ["BadExperimentFile", "ExperimentFile", "Row", "fingerprint"]
 
 T = TypeVar("T")
 _PROJECT_FILE = "mlproject"
@@ -62,7 +62,7 @@ class Row:
     actions
         Pairs of a rule and the action that runs when the rule fires.
     cells
-        Cells of the file by column; known columns by their spelling in `COLUMNS`.
+        Cells of the file by column; known columns by their spelling in `columns.COLUMNS`.
     """
 
     line: int

@@ -8,29 +8,11 @@ from difflib import SequenceMatcher
 
 from hypergauge.core.errors import nearest
 from hypergauge.scheduler.experiment import csv_text
+from hypergauge.scheduler.experiment.columns import COLUMNS, REQUIRED, WRITTEN_BACK
 from hypergauge.scheduler.experiment.csv_text import Cell, Edit, Problem
 
-__all__ = ["COLUMNS", "Table", "identity"]
+__all__ = ["Table", "identity"]
 
-COLUMNS = (
-    "Experiment",
-    "Workload",
-    "Name",
-    "Status",
-    "Run",
-    "Devices",
-    "Collocation",
-    "Environment",
-    "File",
-    "Model",
-    "Data",
-    "Listeners",
-    "Params",
-    "Slurm",
-    "Actions",
-)
-_REQUIRED = ("Experiment", "Workload")
-_WRITTEN_BACK = ("Status", "Run")
 _CANONICAL = {name.casefold(): name for name in COLUMNS}
 # Columns checked for typos. The others are required anyway, or resemble names of user columns: Notes, Runs, Date, Mode,
 # State.
@@ -66,7 +48,7 @@ class Table:
             if name and name in seen:
                 yield Problem(cell.line, cell.column, f"there is a column {cell.text!r} already")
             seen.add(name)
-        missing = [name for name in _REQUIRED if name not in self.columns]
+        missing = [name for name in REQUIRED if name not in self.columns]
         for cell in self.unknown:
             near = _near_miss(cell.text)
             if near in self.columns:
@@ -105,7 +87,7 @@ class Table:
     def write_back(self, values: Mapping[int, tuple[str, str]]) -> Iterable[Edit]:
         """Yield the edits that write `values`, ``(status, run)`` by the record's index."""
         # Existing columns first: an append after an empty last cell has the same offset as that cell's edit.
-        for column, name in sorted(enumerate(_WRITTEN_BACK), key=lambda one: one[1] not in self.columns):
+        for column, name in sorted(enumerate(WRITTEN_BACK), key=lambda one: one[1] not in self.columns):
             position = self.columns.get(name)
             if position is not None:
                 for index, value in values.items():
@@ -122,7 +104,7 @@ class Table:
 
 def identity(cells: Mapping[str, Cell]) -> tuple[str, ...]:
     """Return the user's content of a row: all known columns except those that the scheduler writes back."""
-    names = (name for name in COLUMNS if name not in _WRITTEN_BACK)
+    names = (name for name in COLUMNS if name not in WRITTEN_BACK)
     return tuple(cells[name].text if name in cells else "" for name in names)
 
 
