@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +9,6 @@ import pytest
 from hypergauge.sql.queries.notices import Fact, Reason, notices
 from tests.support.world import World
 
-DOCS = Path(__file__).parents[3] / "docs"
 RUNS = ["20/1/1", "20/2/1"]
 MANY = [f"20/{n}/1" for n in range(1, 9)]
 PAIR = {"set": "a + b", "workloads": ["20/1", "20/2"]}
@@ -210,17 +207,17 @@ def test_every_code_has_a_case_and_a_severity(world: World) -> None:
     assert {severity for _, severity in codes} == {"info", "warning"}
 
 
-def test_the_documentation_lists_every_code_with_its_severity(world: World) -> None:
-    codes = world.connection.execute("select code, severity from notice_codes()").fetchall()
-    listed = re.findall(
-        r"^\| `(\w+)` \| (info|warning) \|", (DOCS / "reference" / "notices.md").read_text(), re.MULTILINE
-    )
-    assert listed == codes
+def test_the_catalog_names_the_values_of_every_code(world: World) -> None:
+    named = world.connection.execute('select code, "values" from notice_catalog()').fetchall()
+    reasons = {reason: set(values) for reason, values, _ in REASONS}
+    for (code, names), (_, _, values, _) in zip(named, CASES, strict=True):
+        own = values.keys() - reasons.get(values.get("reason", ""), set())
+        assert own <= set(names), code
 
 
-def test_the_documentation_lists_every_reason() -> None:
-    _, reasons = (DOCS / "reference" / "notices.md").read_text().split("## Reasons")
-    assert re.findall(r"^\| `(\w+)` \|", reasons, re.MULTILINE) == [code for code, *_ in REASONS]
+def test_the_catalog_has_every_reason_with_its_values(world: World) -> None:
+    named = world.connection.execute('select reason, "values" from reason_catalog()').fetchall()
+    assert named == [(reason, list(values)) for reason, values, _ in REASONS]
 
 
 def test_a_code_that_the_catalog_lacks_is_refused(world: World) -> None:

@@ -2,55 +2,81 @@
 -- its runs, and values in SI units and shares of 1. Severity, title and text are defined here alone; dashboards, commands,
 -- pictures and reports read them from here.
 
--- Return the codes, in the order in which notices are shown. The key `metrics` of the values names quantities or software metrics; a
--- list of numbers has one for each run. The key `reason` is a code of `notice_reason`, whose values are beside it.
+-- Return the catalog in the order in which notices are shown: code, severity, names of the values, and meaning. The value
+-- `metrics` names quantities or software metrics; a list of numbers has one for each run. The value `reason` is a code of
+-- `reason_catalog`, whose values are beside it.
+create or replace function bench_internal.notice_catalog()
+returns table (code text, severity text, "values" text[], about text) language sql immutable rows 40 as $$
+    values ('no_runs', 'info', '{}'::text[], 'the database has no run'),
+           ('no_runs_selected', 'info', '{}', 'the selection is empty'),
+           ('replica_behind', 'warning', '{seconds}', 'the replica is more than 5 s behind'),
+           ('measured', 'info', '{exporters,interval_seconds,coverage,overhead}', 'how the runs were measured; `overhead` is the exporters'' share of the host''s cores'),
+           ('measured_differently', 'info', '{exporters,interval_seconds,coverage,overhead}', 'the same for some of the runs, where others were measured differently'),
+           ('not_aligned', 'warning', '{reason}', 'a run without a part in common with the others'),
+           ('no_axis', 'warning', '{align}', 'runs without the axis of the chart'),
+           ('runs_left_out', 'warning', '{metrics,total,drawn}', 'runs beyond the limit of a chart'),
+           ('workloads_left_out', 'warning', '{total,drawn,workloads}', 'workloads beyond the limit of a chart'),
+           ('bands_left_out', 'info', '{drawn}', 'workloads drawn without their range'),
+           ('mean_of_fewer', 'warning', '{workloads}', 'workloads of which some runs ended before nine tenths of the longest: the mean is then over fewer runs'),
+           ('devices_left_out', 'warning', '{total,drawn,devices}', 'devices beyond the limit of a chart'),
+           ('gpus_left_out', 'warning', '{total,drawn}', 'GPUs of a run beyond the limit of a chart'),
+           ('without_gpu', 'info', '{}', 'runs on no GPU, which the GPU ledger leaves out'),
+           ('divided_evenly', 'warning', '{}', 'runs of the GPU ledger whose height is an even part of a shared GPU''s value'),
+           ('without_own_values', 'warning', '{}', 'runs of the GPU ledger without a height'),
+           ('range_mismatch', 'info', '{shown_seconds,longest_seconds}', 'the dashboard''s time range does not fit the longest run'),
+           ('outside_range', 'info', '{}', 'a run outside the dashboard''s time range'),
+           ('ended_early', 'warning', '{status}', 'runs that failed, were stopped or reached a time limit'),
+           ('partial_process_coverage', 'warning', '{shares}', 'processes measured for less than 90 % of the time'),
+           ('partial_gpu_coverage', 'warning', '{shares}', 'GPUs measured for less than 90 % of the time'),
+           ('missing_metrics', 'warning', '{columns,reason}', 'a run lacks columns that it should have'),
+           ('not_logged', 'warning', '{metrics}', 'a software metric that some runs did not log'),
+           ('not_measured', 'warning', '{metrics}', 'a quantity without samples'),
+           ('scopes_differ', 'warning', '{metrics,scope}', 'scopes that differ between runs'),
+           ('wide_scope', 'warning', '{metrics,scope}', 'values of a shared GPU or the whole host'),
+           ('sources_differ', 'warning', '{metrics,sources}', 'sources that differ between runs'),
+           ('intervals_differ', 'warning', '{metrics,interval_seconds}', 'intervals that differ between runs; `interval_seconds` is one number'),
+           ('partial_coverage', 'warning', '{metrics,shares}', 'a quantity measured for less than 90 % of the time'),
+           ('utilization_overstates', 'warning', '{metrics,better}', 'GPU utilization although `better` was measured'),
+           ('throttled', 'warning', '{shares}', 'throttled GPU clocks, with the share of the time'),
+           ('exporter_overhead', 'warning', '{shares}', 'exporters that took more than 1 % of the host''s cores'),
+           ('shared_resource', 'warning', '{}', 'other runs on the same GPU or host'),
+           ('simulated_gpu', 'warning', '{}', 'simulated GPUs, marked *'),
+           ('profiled', 'warning', '{profilers}', 'a profiler, marked ◆'),
+           ('neighbours_changed', 'warning', '{changes}', 'other runs that began or ended: `at` (seconds from the start of the run), `run`, `what`, `status`'),
+           ('more_neighbours_changed', 'warning', '{}', 'further runs whose neighbours changed'),
+           ('never_alone', 'warning', '{configurations,set,workloads}', 'configurations of a set that never ran alone'),
+           ('not_paced', 'warning', '{configuration,set,workloads,paced_by}', 'a configuration without steps or epochs, or none alone'),
+           ('alone_on_part', 'warning', '{configuration,set,workloads,collocation}', 'a configuration that ran alone on a part of the GPU only'),
+           ('one_repetition', 'info', '{set,workloads}', 'a set without a confidence interval'),
+           ('one_repetition_alone', 'info', '{set,workloads,configurations}', 'a set without a confidence interval, for lack of repetitions alone'),
+           ('diluted', 'warning', '{members}', 'slowdowns over more than the common time: `configuration`, `set`, `share`'),
+           ('not_compared', 'warning', '{reasons}', 'runs that the analysis leaves out; each of `reasons` is an object of `reason` and its values'),
+           ('running', 'info', '{}', 'running runs'),
+           ('not_started', 'info', '{}', 'runs that have not started')
+$$;
+
+-- Return the catalog of reasons: code, names of the values, and meaning.
+create or replace function bench_internal.reason_catalog()
+returns table (reason text, "values" text[], about text) language sql immutable rows 15 as $$
+    values ('no_axis', '{align}'::text[], 'a run without the axis'),
+           ('raw_samples_deleted', '{}', 'a run whose raw samples are deleted'),
+           ('gpus_shared_in_part', '{other}', 'a run that shares only some of its GPUs with `other`'),
+           ('no_own_energy', '{}', 'a run without a measured energy of its own'),
+           ('no_energy_curve', '{}', 'a run with an energy, but none over time'),
+           ('gpus_simulated', '{}', 'simulated GPUs, without `--simulated`'),
+           ('no_price', '{file,kind,name,priced}', 'a GPU or host without a price in the tariff; `priced` have one'),
+           ('target_missed', '{target,best}', 'a run that never reached the target; `best` is its best value'),
+           ('metric_not_logged', '{key}', 'a run that did not log the target''s metric'),
+           ('not_simultaneous', '{passes}', 'a workload whose latest attempts ran at different times; `passes` are the simultaneous runs'),
+           ('run_running', '{run}', 'a running run'),
+           ('run_ended_early', '{run,status,seconds}', 'a run that failed, was stopped or reached a time limit after `seconds`'),
+           ('gpu_used_by_others', '{run,others}', 'runs of other workloads on the GPU of `run`'),
+           ('never_overlapped', '{}', 'runs of which at no time all were running')
+$$;
+
+-- Return the codes, in the order in which notices are shown.
 create or replace function bench_dashboard.notice_codes() returns table (code text, severity text) language sql immutable rows 40 as $$
-    values ('no_runs', 'info'),
-           ('no_runs_selected', 'info'),
-           ('replica_behind', 'warning'),         -- seconds
-           ('measured', 'info'),                  -- exporters, interval_seconds, coverage, overhead
-           ('measured_differently', 'info'),      -- as for measured, for some of the runs
-           ('not_aligned', 'warning'),            -- reason
-           ('no_axis', 'warning'),                -- align
-           ('runs_left_out', 'warning'),          -- metrics, total, drawn
-           ('workloads_left_out', 'warning'),     -- workloads, total, drawn
-           ('bands_left_out', 'info'),            -- drawn
-           ('mean_of_fewer', 'warning'),          -- workloads
-           ('devices_left_out', 'warning'),       -- devices, total, drawn
-           ('gpus_left_out', 'warning'),          -- total, drawn
-           ('without_gpu', 'info'),
-           ('divided_evenly', 'warning'),
-           ('without_own_values', 'warning'),
-           ('range_mismatch', 'info'),            -- shown_seconds, longest_seconds
-           ('outside_range', 'info'),
-           ('ended_early', 'warning'),            -- status
-           ('partial_process_coverage', 'warning'),  -- shares
-           ('partial_gpu_coverage', 'warning'),   -- shares
-           ('missing_metrics', 'warning'),        -- columns, reason
-           ('not_logged', 'warning'),             -- metrics
-           ('not_measured', 'warning'),           -- metrics
-           ('scopes_differ', 'warning'),          -- metrics, scope
-           ('wide_scope', 'warning'),             -- metrics, scope
-           ('sources_differ', 'warning'),         -- metrics, sources
-           ('intervals_differ', 'warning'),       -- metrics, interval_seconds
-           ('partial_coverage', 'warning'),       -- metrics, shares
-           ('utilization_overstates', 'warning'), -- metrics, better
-           ('throttled', 'warning'),              -- shares
-           ('exporter_overhead', 'warning'),      -- shares
-           ('shared_resource', 'warning'),
-           ('simulated_gpu', 'warning'),
-           ('profiled', 'warning'),               -- profilers
-           ('neighbours_changed', 'warning'),     -- changes, each with at (seconds), run, what, status
-           ('more_neighbours_changed', 'warning'),
-           ('never_alone', 'warning'),            -- configurations, set, workloads
-           ('not_paced', 'warning'),              -- configuration, set, workloads, paced_by
-           ('alone_on_part', 'warning'),          -- configuration, set, workloads, collocation
-           ('one_repetition', 'info'),            -- set, workloads
-           ('one_repetition_alone', 'info'),      -- set, workloads, configurations
-           ('diluted', 'warning'),                -- members, each with configuration, set, share
-           ('not_compared', 'warning'),           -- reasons, each with its values
-           ('running', 'info'),
-           ('not_started', 'info')
+    select code, severity from notice_catalog()
 $$;
 
 -- Return the first six entries of a list, and the number of the rest.
