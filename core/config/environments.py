@@ -31,7 +31,7 @@ _KINDS: Mapping[object, str] = {str: "a string", list: "a list of strings", dict
 
 @dataclass(frozen=True, slots=True)
 class NamedEnvironment:
-    """A section ``[environments.NAME]`` of ``bench.toml``.
+    """A section ``[environments.NAME]`` of ``bench.toml``. The texts below are those of the reference.
 
     Attributes
     ----------
@@ -39,14 +39,20 @@ class NamedEnvironment:
         Name and file of the section; relative paths are relative to the file's folder.
     entry_point
         Command line of rows with a model, with ``{python}``, ``{model}``, ``{data}``, ``{params}`` and ``{name}``.
-    python, conda, venv, docker
-        The interpreter, or its environment: at most one of the latter three. Without any, the scheduler's interpreter.
+    python
+        Interpreter, by default that of ``bench``; beside ``docker``, its name in the image, by default ``python``.
+    conda
+        Name of a conda environment.
+    venv
+        Path of a virtual environment.
+    docker
+        Image on the host.
     directory
-        Working directory of its runs; ``None`` for the scheduler's.
+        Working directory of the runs. By default that of ``bench schedule``.
     variables
-        Variables added to the environment of its runs.
+        Variables that are added to the environment of the runs.
     mounts
-        Host folders that a container sees in addition to its working directory, each ``PATH`` or ``PATH:ro``.
+        Folders of the host that a container sees in addition, each ``PATH`` or ``PATH:ro``.
     """
 
     name: str

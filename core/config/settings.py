@@ -18,11 +18,13 @@ from hypergauge.core.errors import BadRequest, did_you_mean
 __all__ = [
     "EXECUTORS",
     "LEASE_SECONDS",
+    "VARIABLES",
     "Settings",
     "secret",
 ]
 
-_VARIABLES = {
+# Variables of the environment by the names of the settings.
+VARIABLES = {
     "dsn": "BENCH_DSN",
     "read_dsn": "BENCH_READ_DSN",
     "home": "BENCH_HOME",
@@ -61,40 +63,44 @@ LEASE_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of a command.
+    """Settings of a command. The texts below are those of the reference.
 
     Attributes
     ----------
-    dsn
-        Database for reads and writes; ``None`` means the embedded server under `home`.
-    read_dsn
-        Database for reads, a replica if there is one.
     home
-        Folder of the embedded database, the spool, run folders and logs. Any length of path.
+        Folder of the embedded database, run folders, spool, artifacts and logs; its path may have any length. By default
+        the user's data folder, such as ``~/.local/share/hypergauge``.
+    dsn
+        Connection string of the database, for reads and writes. By default that of an embedded PostgreSQL under ``home``.
+    read_dsn
+        Connection string for queries, with a login that may only read, such as that of a replica. By default ``dsn``.
+        Commands that write refuse a ``read_dsn`` without a ``dsn``.
     tracking_uri
-        MLflow tracking server; ``None`` means a local one on the same database.
+        MLflow server (``http…``), or a store (``sqlite:///mlflow.db``, a folder) for which a local server is started. By
+        default a local server on the same database, in the schema ``mlflow``.
     grafana_url
-        Grafana server for dashboards.
+        Grafana of dashboards and links. By default that of the local stack, else ``http://127.0.0.1:3000``.
     simulate
-        Simulated GPUs, such as ``2xH100,4xA100:7x1g.5gb``.
+        Simulated GPUs, such as ``2xH100,4xA100:7x1g.5gb``. By default the real ones.
     interval
         Seconds between two scrapes of a target, 0.1 to 60.
     output_limit
-        Bytes that a run's output keeps; 0 for all.
+        Size of a run's output beyond which its middle is removed, such as ``512MiB``: at least 1 MiB, or 0 for no limit.
     tariff
-        File with the prices of electricity and hardware.
+        File with the prices of electricity and hardware. By default there is none.
     web_config
-        File with TLS and logins of metrics servers that users start by hand or as services. The local stack's servers
-        bind to 127.0.0.1 and use none.
+        File with TLS and logins of exporters, collector and rules that users start by hand or as services. By default
+        they serve plain HTTP on 127.0.0.1, as the servers of the local stack always do.
     artifacts
-        Artifact store of the local tracking server, a folder or ``s3://BUCKET/PREFIX``; ``None`` means under `home`.
+        Artifact store of the local MLflow server: a folder, or ``s3://BUCKET/PREFIX``. By default the folder
+        ``artifacts`` under ``home``.
     executor
-        Executor of workloads: ``local`` for this host, or the name of another.
+        Executor of the workloads of files: ``local`` for this host, ``slurm``, or the name of an installed one.
     lease
-        Seconds after which a silent supervisor's run has ended, and another collector takes a silent collector's
-        targets.
+        Seconds for which a run's supervisor or a collector may be silent, 1 to 3600. After that the run counts as ended,
+        and another collector takes the targets.
     grace
-        Seconds between SIGTERM and SIGKILL when a run is stopped.
+        Seconds between SIGTERM and SIGKILL when a run is stopped, for a last checkpoint perhaps; at most a day.
     """
 
     home: Path
@@ -131,7 +137,7 @@ class Settings:
         environment = os.environ if environment is None else environment
         found = _from_file(config_file(directory))
         named_environments(directory)  # every command refuses a file with an error anywhere
-        for name, variable in _VARIABLES.items():
+        for name, variable in VARIABLES.items():
             if value := _variable(environment, variable):
                 found[name] = value
         found |= {name: value for name, value in flags.items() if value is not None}
@@ -196,7 +202,7 @@ class Settings:
 
     def environment(self) -> dict[str, str]:
         """Return the variables that give a child process the same settings."""
-        values = {variable: getattr(self, name) for name, variable in _VARIABLES.items()}
+        values = {variable: getattr(self, name) for name, variable in VARIABLES.items()}
         return {variable: str(value) for variable, value in values.items() if value is not None}
 
 
@@ -243,7 +249,7 @@ def _from_file(path: Path | None) -> dict[str, Any]:
     found = content(path)
     from importlib.metadata import entry_points  # a tenth of a short command's imports
 
-    known = {*_VARIABLES, "interval", *_SECTIONS}
+    known = {*VARIABLES, "interval", *_SECTIONS}
     for name in (name for name in found if name not in known):
         if not (isinstance(found[name], dict) and entry_points(group=EXECUTORS, name=name)):
             raise BadRequest(f"unknown setting {name!r}{did_you_mean(name, sorted(known))}", file=path)
