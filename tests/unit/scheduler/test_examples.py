@@ -43,7 +43,7 @@ def test_the_sweep_becomes_an_experiment_file_in_order(tmp_path: Path) -> None:
 def test_the_sweep_of_the_docs_is_in_order(tmp_path: Path) -> None:
     shown = re.findall(
         r"^```toml\n(\[experiment\].*?)^```",
-        (ROOT / "docs/reference/experiments.md").read_text(),
+        (ROOT / "docs/reference/sweeps.md").read_text(),
         re.MULTILINE | re.DOTALL,
     )
     assert len(shown) == 1
@@ -63,7 +63,7 @@ def test_rows_with_models_become_commands_by_an_entry_point(monkeypatch: pytest.
 def test_what_the_docs_show_of_environments_is_in_order(tmp_path: Path) -> None:
     [shown] = re.findall(
         r"^```toml\n(\[environments.*?)^```",
-        (ROOT / "docs/reference/experiments.md").read_text(),
+        (ROOT / "docs/reference/environments.md").read_text(),
         re.MULTILINE | re.DOTALL,
     )
     (tmp_path / "bench.toml").write_text(shown)
