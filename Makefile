@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tests and the stack start hundreds of commands. Without bytecode, each would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all lint docs pictures format clean
+.PHONY: demo test test-all lint docs reference pictures format clean
 
 demo: .venv/installed
 	$(BIN)/bench demo
@@ -40,6 +40,10 @@ lint: .venv/installed-dev
 docs: .venv/installed-dev
 	$(BIN)/python -m docs.words
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The generated parts of docs/reference, from the code.
+reference: .venv/installed-dev
+	$(BIN)/python -m docs.generate
 
 # The pictures of the documentation; PICTURES="diagrams" for a part, "--grafana URL" for dashboards too.
 pictures: .venv/installed-dev

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import time
 from pathlib import Path
 
@@ -13,7 +11,6 @@ from hypergauge.exporters.dcgm.fields import default_list
 from tests.support.world import World
 
 SCRAPES = Path(__file__).parents[2] / "data" / "scrapes"
-QUANTITIES = Path(__file__).parents[3] / "docs" / "reference" / "quantities.md"
 GPU = "GPU-8b1f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4"
 WATTS = 512.25
 MIB = 2**20
@@ -213,27 +210,6 @@ def test_quantities_of_the_dcgm_exporter_are_in_the_catalog(world: World) -> Non
     }  # fmt: skip
     known = {name for (name,) in world.connection.execute("select metric from metrics").fetchall()}
     assert shown - known == {"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"}, "a rate that is announced as a counter"
-
-
-def test_the_page_of_quantities_equals_the_catalog(world: World) -> None:
-    rows = world.connection.execute(
-        """
-        select quantity, min(unit), min(combine), (array_agg(help order by preference, metric_id))[1],
-               string_agg('`' || metric || '`' || case when match = '{}' then '' else ' ' || match::text end, ', '
-                          order by preference, metric, match::text)
-        from metrics group by quantity order by min(metric_id)
-        """
-    ).fetchall()
-    table = "\n".join(
-        f"| `{name}` | {unit} | {text} | {combine} | {metrics} |" for name, unit, combine, text, metrics in rows
-    )
-    page = QUANTITIES.read_text()
-    found = re.search(r"\| --- .*\n(?P<rows>(\|.*\n)+)", page)
-    assert found is not None
-    if os.environ.get("BENCH_WRITE_GOLDEN") == "1":
-        QUANTITIES.write_text(page.replace(found["rows"], f"{table}\n"))
-    else:
-        assert found["rows"].rstrip("\n") == table
 
 
 AMD = "06ff74a1-0000-1000-806c-000000000000"

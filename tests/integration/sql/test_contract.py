@@ -1,21 +1,12 @@
-"""The contract in SQL: what is in schema `bench`, a comment on each of its parts, and the page of these comments."""
+"""The contract in SQL: what is in schema `bench`, and a comment on each of its parts."""
 
 from __future__ import annotations
-
-import os
-import re
-from pathlib import Path
 
 import pytest
 
 from hypergauge.sql.server.database import Database
-from tests.support.data.reference import reference
 
 pytestmark = pytest.mark.flavours
-
-ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "reference" / "sql-reference.md"
-SECTION = re.compile(r"(?<=<!-- reference -->\n).*(?=<!-- /reference -->)", re.DOTALL)
 
 RELATIONS = {
     "experiments": "experiment_id name source created_at",
@@ -84,15 +75,3 @@ def test_the_schema_holds_the_contract_and_no_more(database: Database) -> None:
 def test_every_relation_column_and_function_has_a_comment(database: Database) -> None:
     with database.session() as connection:
         assert connection.execute(WITHOUT_COMMENT).fetchall() == []
-
-
-def test_the_reference_equals_the_comments(database: Database) -> None:
-    with database.session() as connection:
-        text = f"\n{reference(connection)}\n"
-    if os.environ.get("BENCH_WRITE_GOLDEN") == "1":
-        PAGE.write_text(SECTION.sub(lambda _: text, PAGE.read_text()))
-    found = SECTION.search(PAGE.read_text())
-    assert found is not None
-    assert found[0] == text, (
-        f"BENCH_WRITE_GOLDEN=1 .venv/bin/pytest {Path(__file__).relative_to(ROOT)} writes {PAGE.name}"
-    )

@@ -1,17 +1,15 @@
-"""Page on rules against the rule files, and these against the published defaults."""
+"""Defaults of the built-in rules against the published ones, and the example of the page on rules."""
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
-from hypergauge.core import durations
+from docs.generate.rules import words
 from hypergauge.insight import rules
-from hypergauge.insight.rules import PRESETS, Rule, Value
+from hypergauge.insight.rules import PRESETS
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "rules.md"
-TABLE = re.compile(r"(?<=<!-- rules -->\n).*(?=<!-- /rules -->)", re.DOTALL)
 
 # By rule, the default in AWS's documentation and then a different one in its SDK; AWS calls `warm_up` patience; at 0.5 s per point.
 PUBLISHED = {
@@ -28,31 +26,6 @@ PUBLISHED = {
     "MaxInitializationTime": {"threshold": "20 min"},
     "Dataloader": {"min_threshold": "0.7", "max_threshold": "2"},
 }  # fmt: skip
-
-
-def words(value: Value) -> str:
-    return f"{value:g}" if isinstance(value, float) else durations.words(value)
-
-
-def row(rule: Rule) -> str:
-    presets = {name: rule.values(name) for name in PRESETS}
-    settings = [
-        f"`{name}` " + ", in smdebug ".join(dict.fromkeys(words(values[name]) for values in presets.values()))
-        + f" {one.unit}".rstrip()
-        for name, one in rule.parameters.items()
-        if name != "point"
-    ]  # fmt: skip
-    return f"| `{rule.name}` | {rule.severity} | {rule.means} | {'; '.join(settings)} |\n"
-
-
-def test_the_page_has_all_rules_as_they_are() -> None:
-    table = "| rule | severity | means | parameters |\n| --- | --- | --- | --- |\n"
-    table += "".join(row(rule) for rule in rules.load().values())
-    if os.environ.get("BENCH_WRITE_GOLDEN") == "1":
-        PAGE.write_text(TABLE.sub(lambda _: table, PAGE.read_text()))
-    found = TABLE.search(PAGE.read_text())
-    assert found is not None
-    assert found[0] == table
 
 
 def test_both_presets_are_what_was_published() -> None:

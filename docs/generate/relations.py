@@ -1,13 +1,14 @@
-"""Reference of the SQL contract in Markdown, from the comments in the database."""
+"""Relations, columns and functions, from the comments in the database."""
 
 from __future__ import annotations
 
 import re
 from itertools import groupby
 
+from docs.generate.markdown import table
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["reference"]
+__all__ = ["sections"]
 
 _COLUMNS = """
     select c.relname::text, obj_description(c.oid, 'pg_class'), a.attname::text, format_type(a.atttypid, a.atttypmod),
@@ -30,24 +31,20 @@ _SHORT = (
 )
 
 
-def reference(connection: Connection) -> str:
+def sections(connection: Connection) -> str:
     """Return a section for each relation, with its columns in their order, and for each function, with its arguments."""
     relations = connection.execute(_COLUMNS).fetchall()
     functions = connection.execute(_FUNCTIONS).fetchall()
     names = list(dict.fromkeys(relation for relation, *_ in relations))
-    sections = ["## Relations", _links(names)]
+    parts = ["## Relations", _links(names)]
     for (relation, comment), columns in groupby(relations, key=lambda row: row[:2]):
-        rows = [f"| `{name}` | {_short(type_)} | {_cell(meaning)} |" for _, _, name, type_, meaning in columns]
-        sections += [
-            f"### {relation}",
-            comment,
-            "\n".join(["| column | type | meaning |", "| --- | --- | --- |", *rows]),
-        ]
-    sections += ["## Functions", _links([name for name, *_ in functions])]
+        rows = ([f"`{name}`", _short(type_), meaning] for _, _, name, type_, meaning in columns)
+        parts += [f"### {relation}", comment, table(["column", "type", "meaning"], rows)]
+    parts += ["## Functions", _links([name for name, *_ in functions])]
     for name, arguments, result, comment in functions:
         call = [_lines(f"{name}({_short(arguments)})"), _lines(f"returns {_short(result)}")]
-        sections += [f"### {name}", comment, "\n".join(["```text", *call, "```"])]
-    return "\n\n".join(sections) + "\n"
+        parts += [f"### {name}", comment, "\n".join(["```text", *call, "```"])]
+    return "\n\n".join(parts)
 
 
 def _links(names: list[str]) -> str:
@@ -66,7 +63,3 @@ def _lines(signature: str) -> str:
         return signature
     before, arguments = signature.removesuffix(")").split("(", 1)
     return f"{before}(\n    " + arguments.replace(", ", ",\n    ") + "\n)"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", r"\|")
