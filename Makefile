@@ -39,7 +39,7 @@ lint: .venv/installed-dev
 # The documentation as a site in build/site. A broken link is an error, and so are long sentences and table cells.
 docs: .venv/installed-dev
 	$(BIN)/python -m docs.words
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The generated parts of docs/reference, from the code.
 reference: .venv/installed-dev

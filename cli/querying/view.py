@@ -125,7 +125,7 @@ def open_(
     json: Json = False,
 ) -> None:
     """Open a view file in the browser, with the current data."""
-    from hypergauge.dashboards.terminal.notes import merged
+    from hypergauge.dashboards.terminal.notes import distinct
     from hypergauge.insight.charts.view import View
 
     settings = Settings.load()
@@ -149,7 +149,7 @@ def open_(
     notes = [*_deleted(found), *missing]
     write_atomically(page, _page([drawn for _, drawn in charts], view.stem, "; ".join(notes)), 0o666)
     _warn(notes)
-    show_notices(merged([one for _, drawn in charts for one in drawn.notices]))
+    show_notices(distinct(one for _, drawn in charts for one in drawn.notices))
     shown = output is None and _opened(page.resolve().as_uri())
     console().print(f"Wrote {_count(charts, 'chart')} to {escape(shlex.quote(str(page)))}{', and opened it' * shown}")
 

@@ -21,7 +21,7 @@ def main() -> None:
             text = rendered(page, connection)
             if text != page.read_text(encoding="utf-8"):
                 page.write_text(text, encoding="utf-8")
-                print(page.relative_to(Path.cwd()))  # noqa: T201
+                print(page.relative_to(Path.cwd()))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from tests.support.servers.object_store import object_store
 pytestmark = pytest.mark.slow
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(page for part in ("start",) for page in (DOCS / part).glob("*.md"))
+PAGES = sorted(page for part in ("start", "how-to") for page in (DOCS / part).glob("*.md") if page.stem != "index")
 VARIABLES = {
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80", "BENCH_SIMULATE": "2xH100"
 }  # fmt: skip
