@@ -11,7 +11,8 @@ demo: .venv/installed
 
 # Selection of `make test`: no slow tests, and TimescaleDB only for tests of a difference between the flavours.
 QUICK := not slow and (not timescale or flavours)
-# Most tests wait, so they run in parallel. Tests that are marked `quiet` follow alone.
+# Most tests wait, so they run in parallel; those of an end-to-end file or class share a process. Tests that are marked `quiet`
+# follow alone.
 PYTEST := $(BIN)/pytest
 PARALLEL := $(PYTEST) --numprocesses 4
 
@@ -20,14 +21,14 @@ ifdef PYTEST_ARGS
 	$(PYTEST) $(PYTEST_ARGS)
 else
 	$(PARALLEL) --dist worksteal -m '$(QUICK)' tests/unit tests/integration
-	$(PARALLEL) --dist loadfile -m '$(QUICK) and not quiet' tests/e2e
+	$(PARALLEL) --dist loadscope -m '$(QUICK) and not quiet' tests/e2e
 	$(PYTEST) -m '$(QUICK) and quiet' tests/e2e
 endif
 
 # All other tests: the second flavour, volume, faults, third-party software.
 test-all: .venv/installed-dev
 	$(PARALLEL) --dist worksteal -m 'not ($(QUICK))' tests/unit tests/integration
-	$(PARALLEL) --dist loadfile -m 'not ($(QUICK)) and not quiet' tests/e2e
+	$(PARALLEL) --dist loadscope -m 'not ($(QUICK)) and not quiet' tests/e2e
 	$(PYTEST) -m 'not ($(QUICK)) and quiet' tests/e2e
 
 lint: .venv/installed-dev

@@ -19,9 +19,9 @@ class Page(StrEnum):
     GRAFANA = "how-to/grafana.md"
     MIG = "how-to/mig.md"
     MPS = "how-to/mps.md"
-    NEW_POSTGRESQL = "explanation/database.md#a-new-postgresql"
+    NEW_POSTGRESQL = "how-to/upgrade.md#a-new-postgresql"
     OWN_DATABASE = "explanation/database.md#a-database-of-your-own"
-    PROFILERS = "reference/experiments.md#profilers"
+    PROFILERS = "reference/profilers.md"
     TARGETS = "how-to/targets.md"
     TLS = "how-to/tls.md"
 

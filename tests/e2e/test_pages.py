@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ from tests.support.servers.object_store import object_store
 pytestmark = pytest.mark.slow
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(page for part in ("start", "how-to") for page in (DOCS / part).glob("*.md") if page.stem != "index")
+START = sorted((DOCS / "start").glob("*.md"))
+TASKS = DOCS / "how-to" / "index.md"
 VARIABLES = {
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80", "BENCH_SIMULATE": "2xH100"
 }  # fmt: skip
@@ -30,7 +32,7 @@ def home_in(folder: Path) -> Home:
     return Home(folder / "home", folder / "work", VARIABLES)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def demo() -> Iterator[Path]:
     """A capsule of the demo's experiment."""
     with tempfile.TemporaryDirectory(prefix="bench-demo-") as folder:
@@ -59,6 +61,49 @@ def reader(page: Path, demo: Path) -> Iterator[Reader]:
         yield reader
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
-def test_what_a_page_shows_works(page: Path, reader: Reader) -> None:
-    assert run_page(page, reader) > 0
+def tasks(section: str) -> list[Path]:
+    """Return the how-to pages that the index lists in a section."""
+    listed = TASKS.read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    return [TASKS.with_name(name) for name in re.findall(r"\]\((.+?\.md)\)", listed)]
+
+
+def of(pages: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("page", pages, ids=lambda page: f"{page.parent.name}/{page.stem}")
+
+
+class Pages:
+    """Pages of one section. Sections run in parallel."""
+
+    def test_what_a_page_shows_works(self, page: Path, reader: Reader) -> None:
+        assert run_page(page, reader) > 0
+
+
+@of(START)
+class TestStart(Pages):
+    pass
+
+
+@of(tasks("Run"))
+class TestRun(Pages):
+    pass
+
+
+@of([*tasks("Look"), *tasks("Move")])
+class TestLook(Pages):
+    pass
+
+
+@of(tasks("Measure"))
+class TestMeasure(Pages):
+    pass
+
+
+@of(tasks("Serve"))
+class TestServe(Pages):
+    pass
+
+
+def test_the_index_lists_each_task_once() -> None:
+    listed = re.findall(r"\]\((.+?\.md)\)", TASKS.read_text())
+    assert sorted(listed) == sorted(page.name for page in TASKS.parent.glob("*.md") if page != TASKS)
+    assert len(listed) == sum(len(tasks(section)) for section in ("Run", "Look", "Move", "Measure", "Serve"))
