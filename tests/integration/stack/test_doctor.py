@@ -34,5 +34,5 @@ def test_a_database_that_does_not_answer_is_a_finding(tmp_path: Path) -> None:
     assert found["BENCH_HOME"]
 
 
-def test_without_certificates_and_a_server_nothing_is_checked(tmp_path: Path) -> None:
-    assert certificate_findings(Settings(home=tmp_path)) == []
+def test_without_certificates_and_a_server_the_only_finding_is_good(tmp_path: Path) -> None:
+    assert [(what, ok) for what, ok, _ in certificate_findings(Settings(home=tmp_path))] == [("TLS", True)]
