@@ -70,7 +70,11 @@ def board() -> Json:
 def _count(title: str, state: str, shade: str) -> Json:
     return _stat(
         title,
-        f"select count(distinct (host, device)) as n from fleet() where state = '{state}' and host = any({_HOSTS})",
+        f"""
+            select case when count(*) > 0 then count(distinct (host, device)) filter (where state = '{state}') end as n
+            from fleet() where host = any({_HOSTS})
+        """,
+        empty="not measured",
         defaults={"color": {"mode": "thresholds"}, "thresholds": thresholds((None, "text"), (1, shade))},
         description="GPUs and MIG instances.",
     )
@@ -236,9 +240,12 @@ def _curves(quantity: str) -> str:
 def _utilization() -> Json:
     return ratio_heatmap(
         "Utilization of GPUs and instances",
-        _curves("gpu_utilization"),
+        f"""
+            select time, device as metric, value
+            from fleet_utilization({parts.RANGE}, {parts.MAX_SERIES}, {_HOSTS})
+        """,
         empty="No GPU was measured",
-        description="An empty cell was not measured; an idle GPU has the color of 0 %.",
+        description="An empty row or cell was not measured; an idle GPU has the color of 0 %.",
         height=7,
     )
 

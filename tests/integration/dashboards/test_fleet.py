@@ -97,6 +97,28 @@ def test_busy_and_idle_devices_with_who_is_there_and_since_when(world: World, no
     ]
 
 
+def test_a_device_is_free_after_its_run(world: World, now: float) -> None:
+    """Its newest samples are still those of the run. An instance that was removed with the run is none."""
+    world.run(now - 600, now - 30, gpu=uuid(0), gpu_instance=7)
+    world.run(now - 600, now - 30, workload=2, gpu=uuid(1), gpu_instance=8)
+    world.run(now - 600, now - 5, workload=3, gpu=uuid(2))
+    world.run(now - 600, now - 30, workload=4, gpu=uuid(3))
+    metric = "bench_gpu_graphics_active_ratio"
+    removed, kept = [now - 40, now - 31], [now - 31, now - 1]
+    world.write(
+        world.gauge(metric, removed, [0.9, 0.9], instance(0, 7, "1g.10gb"), "nvml"),
+        world.gauge(metric, kept, [0.9, 0.0], instance(1, 8, "1g.10gb"), "nvml"),
+        world.gauge("bench_gpu_temperature_celsius", [now - 1], [50.0], gpu(0), "nvml"),
+        world.gauge("bench_gpu_utilization_ratio", [now - 7, now - 6], [0.9] * 2, gpu(2), "nvml"),
+        world.gauge("bench_gpu_utilization_ratio", [now - 2, now - 1], [0.9] * 2, gpu(3), "nvml"),
+    )
+    assert query(world, "select device, state from fleet()") == [
+        ("GPU 1 · 1g.10gb #8", "idle"),
+        ("GPU 2", "idle"),
+        ("GPU 3", "others"),
+    ]
+
+
 def test_a_running_run_with_its_own_metrics(world: World, now: float) -> None:
     run = world.run(now - 60, gpu=uuid(0), name="resnet")
     world.run(now - 30, workload=2, name="host only")

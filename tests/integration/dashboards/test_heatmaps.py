@@ -36,6 +36,10 @@ def heatmap(world: World, board: str, chosen: Mapping[str, grafana.Value], span:
         return run_query(world.connection, query)
 
 
+def query(world: World, statement: str, *parameters: object) -> list[tuple[object, ...]]:
+    return world.connection.execute(statement.encode(), parameters).fetchall()
+
+
 def idle_then_busy(world: World, start: float) -> None:
     """Write a minute of GPU 0: idle, then not measured, then busy."""
     for first, value in ((0, 0.0), (40, 0.5)):
@@ -74,6 +78,41 @@ def test_a_run_that_was_not_measured_has_an_empty_row(world: World, start: float
     assert (second in known, value) == (True, None)
     nothing = heatmap(world, "bench-intra", {**chosen, "run": [unknown]}, grafana.Span(0, 60))
     assert nothing.column("title")[0].startswith("No data")
+
+
+def test_a_gpu_of_a_host_that_was_not_measured_has_an_empty_row(world: World, start: float) -> None:
+    times = [start + second for second in range(1, 21)]
+    world.write(
+        # GPU 1 was measured long ago, GPU 2 without its utilization, GPU 3 by its instances.
+        world.gauge(METRIC, [start - 7200], [0.5], {"UUID": "GPU-1", "gpu": "1"}, "nvml"),
+        world.gauge("bench_gpu_temperature_celsius", times, [40.0] * 20, {"UUID": "GPU-2", "gpu": "2"}, "nvml"),
+        world.gauge("bench_gpu_temperature_celsius", times, [40.0] * 20, {"UUID": "GPU-3", "gpu": "3"}, "nvml"),
+        world.gauge(
+            METRIC,
+            times,
+            [0.25] * 20,
+            {"UUID": "GPU-3", "gpu": "3", "GPU_I_ID": "7", "GPU_I_PROFILE": "1g.10gb"},
+            "nvml",
+        ),
+    )
+    world.connection.execute("update targets set last_seen = to_timestamp(%s)", (start + 60,))
+    chosen: dict[str, grafana.Value] = {"host": ["node1"]}
+    nothing = heatmap(world, "bench-fleet", chosen, grafana.Span(start + 100, start + 160))
+    assert set(nothing.column("metric")) == {"No GPU was measured"}
+    idle_then_busy(world, start)
+    found = heatmap(world, "bench-fleet", chosen, grafana.Span(start, start + 60))
+    cells: dict[str, set[float | None]] = {}
+    for name, value in zip(found.column("metric"), found.column("value"), strict=True):
+        cells.setdefault(name, set()).add(value)
+    assert cells == {
+        "GPU 0": {0.0, 0.5}, "GPU 1": {None}, "GPU 2": {None}, "GPU 3 · 1g.10gb #7": {0.25}
+    }  # fmt: skip
+    assert query(world, "select distinct device from fleet_utilization(to_timestamp(%s), to_timestamp(%s), 1000, 2) order by 1", start, start + 60) == [
+        ("GPU 0",), ("GPU 3 · 1g.10gb #7",)
+    ]  # fmt: skip
+    world.connection.execute("update targets set last_seen = to_timestamp(%s)", (start - 7200,))
+    gone = heatmap(world, "bench-fleet", chosen, grafana.Span(start, start + 60))
+    assert set(gone.column("metric")) == {"GPU 0", "GPU 3 · 1g.10gb #7"}, "a host of the past"
 
 
 def test_a_gpu_of_a_run_that_was_not_measured_has_an_empty_row(world: World, start: float) -> None:

@@ -2,7 +2,8 @@
 
 -- Return the GPUs measured in the last 2 minutes, or the instances of a divided GPU: a row per run on them, or one row without
 -- a run. `state` is `busy` with a run, `others` with processes of no run, or `idle`. `since` is the run's start there, or the
--- end of the last run; null where there never was one. Power and temperature are those of the whole GPU.
+-- end of the last run; null where there never was one. Power and temperature are those of the whole GPU. An instance that was
+-- removed with its run is left out.
 create or replace function bench_dashboard.fleet()
 returns table (host text, gpu_uuid text, device text, model text, simulated boolean, state text, run_id text, run text,
                name text, owner text, since timestamptz, utilization double precision, memory_used double precision,
@@ -11,6 +12,7 @@ returns table (host text, gpu_uuid text, device text, model text, simulated bool
 language sql stable rows 100 as $$
     with measured as materialized (
         select place_id, max(value) filter (where quantity = 'gpu_utilization') as utilization,
+               max(time) filter (where quantity = 'gpu_utilization') as utilized_at, max(time) as seen,
                max(value) filter (where quantity = 'gpu_memory_used') as memory_used,
                max(value) filter (where quantity = 'gpu_memory_total') as memory_total,
                max(value) filter (where quantity = 'gpu_power') as power,
@@ -21,26 +23,31 @@ language sql stable rows 100 as $$
                           'gpu_temperature'], now() - interval '2 min')
         group by place_id
     ), here as materialized (
-        select d.*, m.utilization, m.memory_used, m.memory_total, m.power, m.power_limit, m.temperature
+        select d.*, m.utilization, m.utilized_at, m.seen, m.memory_used, m.memory_total, m.power, m.power_limit, m.temperature,
+               -- A later sample has nothing of the last run: exporters average over some seconds.
+               l.ended_at as free_since, coalesce(l.ended_at + interval '10 s', '-infinity') as clear_at
         from measured m join devices d using (place_id)
+        cross join lateral (select max(p.ended_at) as ended_at from placements p
+                            where p.host = d.host and p.gpu_uuid = d.gpu_uuid and p.origin = ''
+                              and coalesce(p.gpu_instance_id = d.gpu_instance_id, true)) l
     ), running as materialized (
         select p.host, p.gpu_uuid, p.gpu_instance_id, p.started_at, r.run_id, run_label(w, r) as run, r.name, r.owner
         from placements p join runs r using (run_id) join workloads w using (workload_id)
         where p.ended_at is null and p.gpu_uuid is not null and r.status = 'running'
     )
     select h.host, h.gpu_uuid, h.device, coalesce(h.model, ''), h.simulated,
-           case when o.run_id is not null then 'busy' when h.utilization > 0.05 then 'others' else 'idle' end,
+           case when o.run_id is not null then 'busy' when h.utilization > 0.05 and h.utilized_at > h.clear_at then 'others'
+                else 'idle' end,
            o.run_id, o.run, o.name, o.owner,
-           coalesce(o.started_at, (select max(p.ended_at) from placements p
-                                   where p.host = h.host and p.gpu_uuid = h.gpu_uuid and p.origin = ''
-                                     and coalesce(p.gpu_instance_id = h.gpu_instance_id, true))),
-           h.utilization, h.memory_used, h.memory_total, b.power, b.power_limit, b.temperature
+           coalesce(o.started_at, h.free_since), h.utilization, h.memory_used, h.memory_total, b.power, b.power_limit, b.temperature
     from here h
     left join here b on b.kind = 'gpu' and b.host = h.host and b.gpu_uuid = h.gpu_uuid
     left join running o on o.host = h.host and o.gpu_uuid = h.gpu_uuid
                         and (o.gpu_instance_id is null or o.gpu_instance_id = h.gpu_instance_id)
-    where o.run_id is not null or h.kind = 'instance'
-       or not exists (select from here i where i.kind = 'instance' and i.host = h.host and i.gpu_uuid = h.gpu_uuid)
+    where o.run_id is not null
+       -- Of a removed instance no sample follows.
+       or h.kind = 'instance' and (h.seen > h.clear_at or now() < h.clear_at + interval '10 s')
+       or h.kind = 'gpu' and not exists (select from here i where i.kind = 'instance' and i.host = h.host and i.gpu_uuid = h.gpu_uuid)
     order by h.host, device_number(h.device), h.device, o.run
 $$;
 
@@ -144,6 +151,41 @@ create or replace function bench_dashboard.occupancy(
     select greatest(started_at, occupancy.start), least(coalesce(ended_at, now()), occupancy.stop), device, runs, color
     from (select *, dense_rank() over (order by device) as line from named) x
     where line <= occupancy.max_devices order by device, 1
+$$;
+
+-- Return the utilization of devices in an interval as `series_chart` does, with one row without a value for each GPU that was not
+-- measured, on hosts that were; of at most `max_devices` devices. No row where no device was measured.
+create or replace function bench_dashboard.fleet_utilization(
+    start timestamptz, stop timestamptz, step_ms double precision, max_devices integer default 40, hosts text[] default null
+) returns table ("time" timestamptz, device text, value double precision) language sql stable as $$
+    with points as materialized (
+        select time, series, value
+        from series_chart(array['gpu_utilization'], fleet_utilization.start, fleet_utilization.stop, fleet_utilization.step_ms,
+                          'device', fleet_utilization.max_devices, fleet_utilization.hosts)
+    ), drawn as (
+        -- As in `series_chart`: names have their host where series are of several.
+        select min(p.host) as first, max(p.host) as last
+        from places p join series s using (place_id)
+        where p.run_id is null and p.origin = '' and s.quantity = 'gpu_utilization'
+          and (fleet_utilization.hosts is null or p.host = any(fleet_utilization.hosts))
+    ), named as (
+        select d.*, concat_ws(' ', case when d.host <> n.first or d.host <> n.last then d.host end, d.device) as name
+        from devices d cross join drawn n
+        where d.origin = '' and (fleet_utilization.hosts is null or d.host = any(fleet_utilization.hosts))
+    ), unknown as (
+        select name from named g
+        where kind = 'gpu'
+          and exists (select from targets t where t.host = g.host and greatest(t.last_seen, t.lease_until) > fleet_utilization.start)
+          -- A divided GPU has the rows of its instances.
+          and not exists (select from named i join points on i.name = series where i.host = g.host and i.gpu_uuid = g.gpu_uuid)
+          and name not in (select series from points)
+        order by name limit fleet_utilization.max_devices - (select count(distinct series) from points)
+    )
+    select time, series, value from points
+    union all
+    -- At a time of the others: Grafana derives the width of all cells from the distances of times.
+    select (select min(time) from points), name, null from unknown where exists (select from points)
+    order by 1
 $$;
 
 -- Return the notice of devices that the charts of an interval leave out; no row where they draw all.
