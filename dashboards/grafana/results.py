@@ -12,10 +12,12 @@ from hypergauge.dashboards.palette import COLORS
 
 __all__ = ["CHANGE", "FAILED", "SWATCH", "change", "colored", "colored_by", "run_results", "swatch", "verdict"]
 
-# Options of a column of changes as text: blue is better and orange worse, which color-blind users can distinguish; gray may be noise.
-_MORE_IS_WORSE = {"-.*": "blue", r"\+.*": "orange", "≈.*": "#8e8e8e"}
-_MORE_IS_BETTER = {"-.*": "orange", r"\+.*": "blue", "≈.*": "#8e8e8e"}
-CHANGE = "Interval of 95 % over repetitions, if there are several. ≈: the change may be noise."
+# Options of a column of changes as text: blue is better and orange worse, which color-blind users can distinguish; gray may be noise,
+# or is that against other work.
+_GRAY = {"[≈≠].*": "#8e8e8e"}
+_MORE_IS_WORSE = {"-.*": "blue", r"\+.*": "orange", **_GRAY}
+_MORE_IS_BETTER = {"-.*": "orange", r"\+.*": "blue", **_GRAY}
+CHANGE = "Interval of 95 % over repetitions, if there are several. ≈: the change may be noise. ≠: the baseline did other work."
 
 
 def _shades(patterns: dict[str, str]) -> list[Json]:

@@ -101,6 +101,22 @@ def test_attempts_of_a_row_are_one_result(world: World) -> None:
     assert found[1][7].startswith("≈ -60%")
 
 
+def test_a_change_against_other_work_is_marked(world: World) -> None:
+    def run(workload: int, name: str, seconds: float) -> str:
+        return world.run(START, START + seconds, workload=workload, name=name, command=f"{name}.py")
+
+    runs = [run(1, "a", 100), run(2, "a", 150), run(3, "b", 50)]
+    found = "select seconds_change from run_results(%s, %s)"
+    assert rows(world, found, runs, runs[0]) == [(None,), ("+50%",), ("≠ -50%",)]
+    assert rows(world, found, runs, runs[2]) == [("≠ +100%",), ("≠ +200%",), (None,)]
+    first, *_ = ids = workloads(world)
+    found = "select seconds_change, throughput_change from workload_results(%s, 'runs per hour', %s)"
+    assert rows(world, found, ids, str(first)) == [(None, None), ("+50%", "-33%"), ("≠ -50%", "≠ +100%")]
+    # Different names for each row of a program: variants of one work.
+    world.connection.execute("update runs set command = 'train.py', name = name || workload_id")
+    assert rows(world, "select seconds_change from run_results(%s, %s)", runs, runs[0]) == [(None,), ("+50%",), ("-50%",)]
+
+
 def test_energies_of_one_kind_are_compared(world: World) -> None:
     alone = world.run(START, START + 100, gpu=GPU)
     shared = world.run(START + 200, START + 300, gpu=GPU, position=2)

@@ -62,6 +62,12 @@ create or replace function bench_internal.change_text(p_mine float8[], p_base fl
     from change(p_mine, p_base) where value is not null
 $$;
 
+-- Return a change as text, with ≠ where the baseline did other work, so that it is neither better nor worse.
+create or replace function bench_internal.change_of_work(p_same boolean, p_mine float8[], p_base float8[]) returns text
+language sql immutable as $$
+    select case when p_same then t.text else '≠ ' || ltrim(t.text, '≈ ') end from change_text(p_mine, p_base) as t (text)
+$$;
+
 -- Return a duration as text, as tables show it: 4.2 s, 00:03:07, 167:50:00.
 create or replace function bench_internal.duration_text(p_seconds float8) returns text language sql immutable as $$
     select case when p_seconds < 60 then round(p_seconds::numeric, 1) || ' s'
@@ -96,12 +102,28 @@ language sql stable as $$
         order by step desc, time desc limit 1) l
 $$;
 
+-- Return the work of runs. Results are comparable within one work, which attempts, devices, neighbours and parameters may vary. The
+-- work is the name of the run, by default that of its file or model. Rows of one program whose names all differ are `variants` of one work.
+create or replace function bench_dashboard.run_works(p_runs text[]) returns table (run_id text, work text, variants boolean)
+language sql stable as $$
+    with named as (
+        select r.run_id, r.workload_id, r.position, coalesce(nullif(r.name, ''), program) as name, program
+        -- The words before the first option; after `-m` stands a module.
+        from runs r cross join lateral (select substring(replace(r.command, ' -m ', ' ') from '^.*?(?= -|$)') as program) p
+        where r.run_id = any(p_runs)
+    ), counted as (
+        select count(distinct program) = 1 and count(distinct name) > 1
+               and count(distinct name) = count(distinct (workload_id, position)) as variants from named
+    )
+    select run_id, case when variants then program else name end, variants from named cross join counted
+$$;
+
 -- Return the results of rows: the means over the finished attempts among these runs, with changes against the row of the run
 -- `p_baseline`; over all attempts and without changes where none has finished.
 --
 -- `n` counts the finished attempts, `failed` those that ended early. Energy is that above idle, or that of whole GPUs with idle, which
 -- are not comparable: `energy_of` names them. `shared` marks that GPU values may be those of other runs too. `last` is the last
--- value of the software metric `p_key`.
+-- value of the software metric `p_key`. Changes against a baseline of other work are marked, see `change_of_work`.
 create or replace function bench_dashboard.run_results(p_runs text[], p_baseline text default null, p_key text default null)
 returns table (nth bigint, run_id text, title text, color text, stroke text, status text, started_at timestamptz,
                ended_at timestamptz, n bigint, failed bigint, seconds float8, seconds_change text, sm_active float8, utilization float8, cpu float8, energy float8, energy_of text,
@@ -139,30 +161,15 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
         where b.run_id = p_baseline and k.n > 0
     )
     select t.nth, k.run_id, t.title, t.color, t.stroke, k.status, r.started_at, r.ended_at, k.n, k.failed,
-           (select avg(x) from unnest(k.seconds) x), case when other then change_text(k.seconds, b.seconds) end,
+           (select avg(x) from unnest(k.seconds) x), case when other then change_of_work(same, k.seconds, b.seconds) end,
            k.sm_active, k.utilization, k.cpu, (select avg(x) from unnest(k.energy) x), k.energy_of,
-           case when other and k.energy_of = b.energy_of then change_text(k.energy, b.energy) end,
-           (select avg(x) from unnest(k.last) x), case when other then change_text(k.last, b.last) end, coalesce(f.shared, false)
+           case when other and k.energy_of = b.energy_of then change_of_work(same, k.energy, b.energy) end,
+           (select avg(x) from unnest(k.last) x), case when other then change_of_work(same, k.last, b.last) end, coalesce(f.shared, false)
     from known k join runs r using (run_id) join titled_runs(p_runs) t using (run_id)
     left join run_flags f on f.run_id = k.run_id left join base b on true
-    cross join lateral (select k.n > 0 and k.run_id <> b.run_id as other) o
+    left join run_works(p_runs) mine on mine.run_id = k.run_id left join run_works(p_runs) its on its.run_id = b.run_id
+    cross join lateral (select k.n > 0 and k.run_id <> b.run_id as other, mine.work is not distinct from its.work as same) o
     order by t.nth
-$$;
-
--- Return the work of runs. Results are comparable within one work, which attempts, devices, neighbours and parameters may vary. The
--- work is the name of the run, by default that of its file or model. Rows of one program whose names all differ are `variants` of one work.
-create or replace function bench_dashboard.run_works(p_runs text[]) returns table (run_id text, work text, variants boolean)
-language sql stable as $$
-    with named as (
-        select r.run_id, r.workload_id, r.position, coalesce(nullif(r.name, ''), program) as name, program
-        -- The words before the first option; after `-m` stands a module.
-        from runs r cross join lateral (select substring(replace(r.command, ' -m ', ' ') from '^.*?(?= -|$)') as program) p
-        where r.run_id = any(p_runs)
-    ), counted as (
-        select count(distinct program) = 1 and count(distinct name) > 1
-               and count(distinct name) = count(distinct (workload_id, position)) as variants from named
-    )
-    select run_id, case when variants then program else name end, variants from named cross join counted
 $$;
 
 -- Return the best of the results of each work in a line with the worst: `20/2/1 bert-base: 00:07:30 (worst 00:17:06)`. Those without
@@ -242,6 +249,13 @@ create or replace function bench_dashboard.trust_text(p_codes text[], p_severiti
           where severity = 'warning' group by x.code) warnings
 $$;
 
+-- Return the work of workloads: that of their runs together, see `run_works`.
+create or replace function bench_internal.workload_works(p_workloads integer[])
+returns table (workload_id integer, work text, variants boolean) language sql stable as $$
+    select workload_id, string_agg(distinct work, ' + ' order by work), bool_or(variants)
+    from run_works(runs_of(p_workloads)) join runs using (run_id) group by workload_id
+$$;
+
 -- Return the results of workloads: the means over the passes in which every row finished, or the latest attempts where there is no
 -- such pass. The first have changes against the workload `p_baseline`.
 --
@@ -294,14 +308,17 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
     )
     select x.workload_id, w.experiment_id, t.title, t.color, t.stroke, x.runs,
            (select count(*) from attempts a where a.workload_id = x.workload_id and a.latest and ended_early(a.status)), x.n,
-           (select avg(v) from unnest(x.seconds) v), case when other then change_text(x.seconds, b.seconds) end,
-           (select avg(v) from unnest(x.throughput) v), case when other then change_text(x.throughput, b.throughput) end,
+           (select avg(v) from unnest(x.seconds) v), case when other then change_of_work(same, x.seconds, b.seconds) end,
+           (select avg(v) from unnest(x.throughput) v), case when other then change_of_work(same, x.throughput, b.throughput) end,
            (select avg(v) from unnest(x.energy) v), x.energy_of,
-           case when other and x.energy_of = b.energy_of then change_text(x.energy, b.energy) end,
+           case when other and x.energy_of = b.energy_of then change_of_work(same, x.energy, b.energy) end,
            (select avg(v) from unnest(x.per_run) v),
-           case when other and x.energy_of = b.energy_of then change_text(x.per_run, b.per_run) end
+           case when other and x.energy_of = b.energy_of then change_of_work(same, x.per_run, b.per_run) end
     from together x join workload_titles(p_workloads) t using (workload_id) join workloads w using (workload_id)
-    left join base b on true cross join lateral (select x.n > 0 and x.workload_id <> b.workload_id as other) o
+    left join base b on true
+    left join workload_works(p_workloads) mine on mine.workload_id = x.workload_id
+    left join workload_works(p_workloads) its on its.workload_id = b.workload_id
+    cross join lateral (select x.n > 0 and x.workload_id <> b.workload_id as other, mine.work is not distinct from its.work as same) o
     order by t.nth
 $$;
 
@@ -309,12 +326,10 @@ $$;
 -- greatest throughput, and the runs that ended early. Workloads are compared where their runs do the same kinds of work.
 create or replace function bench_dashboard.workload_verdict(p_workloads integer[], p_throughput text)
 returns table (fastest text, leanest text, best text, failed text) language sql stable as $$
-    with works as (
-        select workload_id, string_agg(distinct work, ' + ') as work, bool_or(variants) as variants
-        from run_works(runs_of(p_workloads)) join runs using (run_id) group by workload_id
-    ), finished as materialized (
+    with finished as materialized (
         select f.*, w.work, w.variants, row_number() over () as nth
-        from (select * from workload_results(p_workloads, p_throughput) where n > 0) f join works w using (workload_id)
+        from (select * from workload_results(p_workloads, p_throughput) where n > 0) f
+        join workload_works(p_workloads) w using (workload_id)
     ), given as (
         select array_agg(title order by nth) as titles, array_agg(work order by nth) as works, bool_or(variants) as variants,
                array_agg(seconds order by nth) as seconds, array_agg(duration_text(seconds) order by nth) as durations,
