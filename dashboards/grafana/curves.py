@@ -6,6 +6,8 @@ times.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypergauge.dashboards.grafana.choices import ALIGN
 from hypergauge.dashboards.grafana.model.fields import GRAY, by_label, color, for_name, for_regexp
 from hypergauge.dashboards.grafana.queries import Json, query
@@ -19,6 +21,7 @@ __all__ = [
     "RANGE",
     "SHARED",
     "bands",
+    "broken_at_gaps",
     "by_run",
     "or_placeholder",
     "run_curve",
@@ -48,6 +51,43 @@ RANGE = "$__timeFrom(), $__timeTo(), $__interval_ms"
 _COARSE = "$__timeFrom(), $__timeTo(), 3 * $__interval_ms"
 
 
+def broken_at_gaps(rows: str, *columns: str, values: Sequence[str] = ("value",), order: str | None = None) -> str:
+    """Return the query of curves with a point without a value in each gap, where the line ends: Grafana joins all others.
+
+    Parameters
+    ----------
+    rows
+        Query of ``time``, the columns and the values.
+    columns
+        Names of a curve.
+    values
+        Columns of its values.
+    order
+        Column of the curves' order, for a table that the panel splits. Without it, the rows are a series, whose curves share their
+        times: a time of one curve is not in a gap.
+    """
+    names, numbers, none = ", ".join(columns), ", ".join(values), ", ".join("null" for _ in values)
+    if order is None:
+        return f"""
+            with points as materialized ({rows})
+            select time, {names}, {numbers} from points
+            union all
+            select gap, {names}, {none} from (select {names} from points limit 1) one
+            cross join chart_gaps(array(select time from points)) gap
+            order by time
+        """
+    each = f"{names}, {order}"
+    return f"""
+        with points as materialized ({rows})
+        select time, {names}, {numbers}
+        from (select time, {each}, {numbers} from points
+              union all
+              select gap, {each}, {none} from (select {each}, array_agg(time) as times from points group by {each}) curves
+              cross join lateral chart_gaps(times) gap) drawn
+        order by {order}, time
+    """
+
+
 def run_curves(runs: str, metric: str) -> list[Json]:
     """Return the queries of a curve for each run on the common time axis, and of the median and band of more than `MANY`."""
     return [
@@ -73,18 +113,17 @@ def run_curve(
     scopes, align
         Further SQL arguments of `run_chart`.
     """
-    return query(
-        f"""
+    rows = f"""
         with shared as materialized (select * from chart_shared({runs}, {align}))
         select c.time, {title} as title, color, stroke,
                case when scope <> 'device' then ''
                     else coalesce((select case when s.whole then 'whole' else 'part' end from shared s
-                                   where s.run = c.run and c.time >= s.since and c.time < s.until limit 1), '') end as shared, value
+                                   where s.run = c.run and c.time >= s.since and c.time < s.until limit 1), '') end as shared,
+               value, nth
         from run_chart({runs}, {metric}, {_range(runs)}, true, {MAX_SERIES}, {scopes}, false, {align}) c
-        join curve_titles({runs}, {metric}, {MANY}) using (run) order by nth, c.time
-        """,
-        ref=ref,
-    )
+        join curve_titles({runs}, {metric}, {MANY}) using (run)
+    """
+    return query(broken_at_gaps(rows, "title", "color", "stroke", "shared", order="nth"), ref=ref)
 
 
 def _range(runs: str) -> str:
@@ -212,15 +251,13 @@ def workload_curve(
     Colors and strokes are unique in `among`, an SQL array of workloads.
     """
     columns = f'low as "low {band}", value, high as "high {band}"' if band else "value"
-    return query(
-        f"""
+    rows = f"""
         select time, {title} as title, color, stroke, {columns}
         from workload_chart({workloads}, {metric}, {span}, true, {MAX_SERIES}, {scopes}, {align})
         join workload_titles({among or workloads}) using (workload) order by time, nth
-        """,
-        series=True,
-        ref=ref,
-    )
+    """
+    values = (f'"low {band}"', "value", f'"high {band}"') if band else ("value",)
+    return query(broken_at_gaps(rows, "title", "color", "stroke", values=values), series=True, ref=ref)
 
 
 def workload_points(workloads: str, metric: str, align: str, *, title: str = "title", scopes: str = "null") -> str:

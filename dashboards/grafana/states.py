@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hypergauge.dashboards.grafana.curves import or_placeholder
+from hypergauge.dashboards.grafana.curves import broken_at_gaps, or_placeholder
 from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import for_name, partition
 from hypergauge.dashboards.grafana.queries import Json, literals, query
@@ -92,10 +92,8 @@ def colored_by_name(rows: str, name: str = "metric") -> Json:
         Query of ``time``, `name` and ``value``.
     """
     count = len(COLORS)
-    return query(
-        f"""
+    named = f"""
         select time, {name} as title, ((nth - 1) % {count})::text as color, ((nth - 1) / {count} % 3)::text as stroke, value
         from (select *, dense_rank() over (order by {name}) as nth from ({rows}) found) named order by time, nth
-        """,
-        series=True,
-    )
+    """
+    return query(broken_at_gaps(named, "title", "color", "stroke"), series=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hypergauge.dashboards.grafana import choices, parts
+from hypergauge.dashboards.grafana.curves import broken_at_gaps
 from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import by_label, color, for_regexp
 from hypergauge.dashboards.grafana.queries import Json, query, texts
@@ -89,10 +90,13 @@ def any_quantity() -> Json:
         "$metric",
         [
             query(
-                f"""
+                broken_at_gaps(
+                    f"""
                     select time, scope as metric, value
-                    from run_chart({choices.RUNS}, {texts("metric")}, {parts.RANGE}, false, {parts.MAX_SERIES}) order by time
-                """,
+                    from run_chart({choices.RUNS}, {texts("metric")}, {parts.RANGE}, false, {parts.MAX_SERIES})
+                    """,
+                    "metric",
+                ),
                 series=True,
             ),
             parts.unit_query(texts("metric")),
@@ -106,15 +110,12 @@ def any_quantity() -> Json:
 
 def curve(quantity: str, name: str, scopes: str = "null", ref: str = "A") -> Json:
     """Return the query of a quantity of the run under a name; in the narrowest scope, by default of all."""
-    return query(
-        f"""
-            select distinct on (time) time, '{name}' as metric, value
-            from run_chart({choices.RUNS}, array['{quantity}'], {parts.RANGE}, false, {parts.MAX_SERIES}, {scopes})
-            order by time, scope_width(scope, (select exclusive({RUN})))
-        """,
-        series=True,
-        ref=ref,
-    )
+    rows = f"""
+        select distinct on (time) time, '{name}' as metric, value
+        from run_chart({choices.RUNS}, array['{quantity}'], {parts.RANGE}, false, {parts.MAX_SERIES}, {scopes})
+        order by time, scope_width(scope, (select exclusive({RUN})))
+    """
+    return query(broken_at_gaps(rows, "metric"), series=True, ref=ref)
 
 
 def _steps() -> Json:

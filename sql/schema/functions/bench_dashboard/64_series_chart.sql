@@ -157,3 +157,14 @@ language sql stable as $$
     select time, coalesce(name, ''), quantity, value, low, high from lines
     where line <= series_chart.max_series order by time, line
 $$;
+
+-- Return a time in the middle of each gap in the times of a curve, for a point without a value: Grafana joins neighbouring points
+-- however far apart they are. A gap is as in plots: above 3.5 times the median distance.
+create or replace function bench_dashboard.chart_gaps(p_times timestamptz[]) returns setof timestamptz language sql immutable as $$
+    with distances as materialized (
+        select at, lead(at) over (order by at) - at as wide from (select distinct at from unnest(p_times) as x (at)) times
+    ), usual as (
+        select percentile_disc(0.5) within group (order by wide) as wide from distances
+    )
+    select d.at + d.wide / 2 from distances d cross join usual u where d.wide > 3.5 * u.wide order by 1
+$$;
