@@ -40,7 +40,7 @@ def status(word: str) -> str:
 
 
 def experiments(found: Sequence[ExperimentInfo], width: int | None = None) -> Table:
-    """Return the table of experiments with the numbers of their runs by status."""
+    """Return the table of experiments with the numbers of their runs by status; stopped ones if there are any."""
     return fitted(
         [
             Field(">experiment", [str(one.experiment_id) for one in found]),
@@ -49,6 +49,7 @@ def experiments(found: Sequence[ExperimentInfo], width: int | None = None) -> Ta
             Field(">runs", [str(one.runs) for one in found]),
             Field(">finished", [str(one.finished) for one in found]),
             Field(">failed", [str(one.failed) for one in found]),
+            *[Field(">stopped", [str(one.stopped) for one in found])] * any(one.stopped for one in found),
             Field(">running", [str(one.running) for one in found], 1),
             Field("file", [escape(one.source) for one in found], 3, wraps=True),
         ],

@@ -88,6 +88,7 @@ class ExperimentInfo:
     runs: int
     finished: int
     failed: int
+    stopped: int
     running: int
 
 
@@ -220,7 +221,8 @@ def list_experiments(connection: Connection, owner: str | None = None) -> list[E
                 where %(owner)s::text is null or owner = %(owner)s order by workload_id, position, attempt desc)
             select e.experiment_id, e.name, e.source, e.created_at, count(distinct w.workload_id) as workloads,
                    count(l.run_id) as runs, count(*) filter (where l.status = 'finished') as finished,
-                   count(*) filter (where l.status in ('failed', 'stopped', 'timeout')) as failed,
+                   count(*) filter (where l.status in ('failed', 'timeout')) as failed,
+                   count(*) filter (where l.status = 'stopped') as stopped,
                    count(*) filter (where l.status in ('pending', 'running')) as running
             from experiments e left join workloads w using (experiment_id) left join latest l using (workload_id)
             where %(owner)s::text is null or l.run_id is not null

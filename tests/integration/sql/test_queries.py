@@ -9,9 +9,10 @@ from typing import Any, LiteralString
 import numpy as np
 import pytest
 
+from hypergauge.dashboards.terminal.tables import experiments
 from hypergauge.insight.comparison.comparison import compare
 from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
-from hypergauge.sql.runs.selection import select_runs
+from hypergauge.sql.runs.selection import list_experiments, select_runs
 from tests.support.world import World
 
 SECONDS = 1800
@@ -224,7 +225,7 @@ def test_a_comparison_never_takes_the_hosts_value_for_the_runs(world: World, run
 
 def test_quality_shows_how_far_a_run_was_measured(world: World, run_id: str) -> None:
     row = world.connection.execute("select coverage, interval_seconds, simulated, shared from run_quality").fetchone()
-    assert row == (pytest.approx(1.0), pytest.approx(1.0), False, False)
+    assert row == (pytest.approx(1.0), pytest.approx(1.0, rel=1e-3), False, False)
 
 
 def test_runs_on_simulated_gpus_are_distinguished(world: World, start: float) -> None:
@@ -278,6 +279,18 @@ def test_a_label_without_an_attempt_is_the_latest_one_everywhere(world: World, s
     [(latest,)] = world.connection.execute("select distinct value from run_samples where run = '20/1/1'").fetchall()
     assert latest == 2
     assert [run.attempt for run in select_runs(world.connection, ["20/1/1", "20/1/1@1"])] == [2, 1]
+
+
+def test_stopped_runs_of_an_experiment_are_counted_apart(world: World, start: float) -> None:
+    for position, status in enumerate(("finished", "failed", "timeout", "stopped", "stopped"), 1):
+        world.end(world.run(start, position=position), start, start + 10, status)
+    world.run(start, position=6)
+    world.end(world.run(start, experiment=21), start, start + 10)
+    found = {one.experiment_id: one for one in list_experiments(world.connection)}
+    counts = [(one.runs, one.finished, one.failed, one.stopped, one.running) for one in found.values()]
+    assert counts == [(6, 1, 2, 2, 1), (1, 1, 0, 0, 0)]
+    titles = [[column.header for column in experiments(shown).columns] for shown in (list(found.values()), [found[21]])]
+    assert ["stopped" in names for names in titles] == [True, False]
 
 
 def labels(world: World) -> tuple[list[str], list[str], list[str]]:
