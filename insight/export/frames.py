@@ -48,7 +48,7 @@ def frame(
 def summary(
     *selectors: str | int, quantities: str | Iterable[str] | None = None, settings: Settings | None = None
 ) -> pandas.DataFrame:
-    """Return the summaries of runs as in ``run_summary``; see `frame`."""
+    """Return the summaries of runs as in ``run_summary``, with the column ``run`` as in `frame`; see `frame`."""
     with _selected(selectors, quantities, settings) as (connection, run_ids, wanted):
         return _data_frame(*summaries_of(connection, run_ids, wanted), wanted)
 

@@ -45,13 +45,15 @@ def samples_of(connection: Connection, run_ids: Sequence[str], quantities: Seque
 
 
 def summaries_of(connection: Connection, run_ids: Sequence[str], quantities: Sequence[str] | None = None) -> Table:
-    """Return columns and rows of ``run_summary``."""
+    """Return columns and rows of ``run_summary``, with the label of each run as in ``run_samples``."""
     return _table(
         connection,
         """
-        select * from run_summary
-        where run_id = any(%(runs)s) and (%(quantities)s::text[] is null or quantity = any(%(quantities)s))
-        order by run_id, quantity, scope, metric, device
+        select s.run_id, l.run, s.quantity, s.scope, s.metric, s.device, s.n, s.seconds, s.mean, s.min, s.max, s.p50, s.p95, s.total
+        from runs r join workloads w using (workload_id) cross join lateral (select run_label(w, r) as run offset 0) l
+        join run_summary s using (run_id)
+        where r.run_id = any(%(runs)s) and (%(quantities)s::text[] is null or quantity = any(%(quantities)s))
+        order by experiment_id, workload, position, attempt, quantity, scope, metric, device
         """,
         {"runs": list(run_ids), "quantities": None if quantities is None else list(quantities)},
     )

@@ -61,3 +61,16 @@ def test_what_it_cannot_mean_is_refused(measured: World, function: Function) -> 
     ):
         with pytest.raises(BadRequest, match=why):
             function(selector, quantities=quantities, settings=measured.database.settings)
+
+
+def test_each_row_names_its_run(measured: World) -> None:
+    start = float(time.time() // 600 * 600 - 1800)
+    for attempt in (1, 2):
+        again = measured.run(start + 60 * attempt, start + 60 * attempt + 20, position=2, attempt=attempt)
+        times = [start + 60 * attempt + at for at in range(20)]
+        measured.write(measured.gauge("bench_process_threads", times, [4.0] * 20, {"run_id": again}))
+    for function in (frame, summary):
+        for selectors, runs in ((("20",), ["20/1/1", "20/1/2"]), (("20/1/2@1", "20/1/2"), ["20/1/2", "20/1/2@1"])):
+            found = function(*selectors, quantities="threads", settings=measured.database.settings)
+            assert sorted(found["run"].unique()) == runs
+    assert list(summary(20, settings=measured.database.settings).columns[:3]) == ["run_id", "run", "quantity"]
