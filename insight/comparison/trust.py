@@ -97,7 +97,6 @@ def _how_measured(comparison: Comparison, labels: Mapping[str, str], found: Mapp
     groups: dict[tuple[tuple[str, ...], int | None], list[str]] = {}
     for run in labels:
         if run in found and found[run].listeners:
-            # The first and last sample of a run stand for less time, which lowers the mean of a short run.
             often = round(math.log2(seconds)) if (seconds := found[run].interval_seconds) else None
             groups.setdefault((tuple(found[run].listeners), often), []).append(run)
     for (exporters, _), runs in groups.items():

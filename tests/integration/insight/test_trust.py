@@ -72,9 +72,36 @@ def test_intervals_and_exporters_that_differ_are_named(world: World) -> None:
     ]
     assert found[1].values["interval_seconds"] == [pytest.approx(5, abs=0.3)]
     assert found[1].values["coverage"] == [pytest.approx(0.95, abs=0.01)]
-    assert (["20/2/1"], {"metrics": ["cpu_usage"], "interval_seconds": 5}) in [
+    assert (["20/1/1", "20/2/1", "20/3/1", "20/4/1"], {"metrics": ["cpu_usage"], "interval_seconds": [1, 5, 1, 1]}) in [
         (one.runs, one.values) for one in shown(world) if one.code == "intervals_differ"
     ]
+
+
+def test_a_short_run_has_the_interval_of_its_samples(world: World) -> None:
+    """It starts and ends between two samples, so that the first and the last one stand for a part."""
+    runs = [
+        world.run(START + 20 * n + 0.8, START + 20 * n + seconds, workload=n + 1)
+        for n, seconds in enumerate((4.2, 3.3, 9.5))
+    ]
+    for n, (run, samples) in enumerate(zip(runs, (4, 3, 9), strict=True)):
+        head = f'{CPU}{{run_id="{run}"}}'
+        times = [
+            START + 20 * n + 0.8,
+            *(START + 20 * n + 1 + at for at in range(samples)),
+            START + 20 * n + samples + 0.2,
+        ]
+        scrapes = [(at, f"{head} {at - START!r}\n".encode()) for at in times]
+        world.write(world.scraped(scrapes, "process"))
+    for _ in ("computed", "stored"):
+        assert rows_of(world) == [pytest.approx(1, abs=0.01)] * 3
+        assert not [one for one in shown(world) if one.code == "intervals_differ"]
+        [measured] = [one for one in shown(world) if one.code.startswith("measured")]
+        assert measured.text.startswith("Measured every 1 s by process, ")
+        world.connection.execute("select summarise(run_id) from runs")
+
+
+def rows_of(world: World) -> list[float]:
+    return [every for (every,) in world.connection.execute("select interval_seconds from run_quality")]
 
 
 def test_runs_of_which_a_part_was_measured_are_named_together(world: World) -> None:

@@ -90,8 +90,8 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "gpu_power: read from DCGM_FI_DEV_POWER_USAGE and bench_gpu_power_watts in 20/1/1.",
     ),
     (
-        "intervals_differ", RUNS[:1], {"metrics": ["threads"], "interval_seconds": 5},
-        "threads: read every 5 s in 20/1/1.",
+        "intervals_differ", MANY[:3], {"metrics": ["threads"], "interval_seconds": [5, 1, 5]},
+        "threads: read every 1 s in 20/2/1; every 5 s in 20/1/1, 20/3/1.",
     ),
     (
         "partial_coverage", RUNS[:1], {"metrics": ["threads"], "shares": [0.4]},

@@ -215,7 +215,9 @@ select r.run_id,
        -- 0 for a run without samples: `least` ignores null.
        least(1, coalesce(q.seen, 0) / greatest(extract(epoch from coalesce(r.ended_at, now()) - r.started_at), 1e-6))::float8
            as coverage,
-       q.seen / nullif(q.n, 0) as interval_seconds,
+       sampling_interval(q.seen, q.n, (select min(s.series_id) from places p join series s using (place_id)
+                                       where p.run_id = r.run_id and p.kind = 'process' and s.quantity = 'cpu_usage'),
+                         r.started_at, coalesce(r.ended_at, now())) as interval_seconds,
        m.simulated, m.profiled, m.shared,
        q.throttled,
        (select sum(total) filter (where quantity = 'listener_cpu_usage')

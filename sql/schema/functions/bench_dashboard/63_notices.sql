@@ -1,7 +1,7 @@
 -- Notices of charts: facts to know before curves are compared.
 
 -- Return the series that `run_chart` draws for runs and quantities: scope, metrics, and whether it is drawn. For ended runs
--- also the share of their time that was measured, the interval in seconds, and whether there is no sample at all.
+-- also the share of their time that was measured, the sampling interval in seconds, and whether there is no sample at all.
 create or replace function bench_dashboard.chart_lines(p_runs text[], p_quantities text[], p_max_series integer,
                                        p_scopes text[] default null)
 returns table (run_id text, run text, quantity text, scope text, metrics text[], share float8, every float8, empty boolean,
@@ -9,7 +9,7 @@ returns table (run_id text, run text, quantity text, scope text, metrics text[],
 language sql stable as $$
     with requested as materialized (
         select r.run_id, run_label(w, r) as run, r.ended_at is not null as ended,
-               extract(epoch from r.ended_at - r.started_at)::float8 as lasted,
+               extract(epoch from r.ended_at - r.started_at)::float8 as lasted, r.started_at, r.ended_at,
                row_number() over (order by w.experiment_id, w.workload, r.position, r.attempt, r.run_id) as nth
         from runs r join workloads w using (workload_id) where r.run_id = any(p_runs) and r.started_at is not null
     ), measured as materialized (
@@ -17,12 +17,14 @@ language sql stable as $$
         select run_id, quantity, scope, n, seconds, coalesce(seen, seconds) as seen
         from run_summary_of(array(select run_id from requested where ended), p_quantities) where metric is null and device is null
     ), chosen as (
-        select a.run_id, a.run, a.ended, a.lasted, a.nth, s.quantity, s.scope, array_agg(distinct s.metric) as metrics
+        select a.run_id, a.run, a.ended, a.lasted, a.started_at, a.ended_at, a.nth, s.quantity, s.scope,
+               array_agg(distinct s.metric) as metrics, min(s.series_id) as series_id
         from requested a join run_sources(array(select run_id from requested), p_quantities) s using (run_id)
         where s.counts and case when p_scopes is null then s.narrowest else s.scope = any(p_scopes) end
-        group by a.run_id, a.run, a.ended, a.lasted, a.nth, s.quantity, s.scope
+        group by a.run_id, a.run, a.ended, a.lasted, a.started_at, a.ended_at, a.nth, s.quantity, s.scope
     )
-    select c.run_id, c.run, c.quantity, c.scope, c.metrics, x.seen / nullif(c.lasted, 0), x.seen / nullif(x.n, 0),
+    select c.run_id, c.run, c.quantity, c.scope, c.metrics, x.seen / nullif(c.lasted, 0),
+           case when x.seen > 0 then sampling_interval(x.seen, x.n, c.series_id, c.started_at, c.ended_at) end,
            c.ended and coalesce(x.seconds, 0) = 0,
            p_max_series is null or dense_rank() over (partition by c.quantity order by c.nth) <= p_max_series
     from chosen c left join measured x using (run_id, quantity, scope)
@@ -80,8 +82,10 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         select 'sources_differ', quantity, array_agg(run order by nth), jsonb_build_object('sources', metrics)
         from measured where sources_differ group by quantity, metrics
         union all
-        select 'intervals_differ', quantity, array_agg(run order by nth), jsonb_build_object('interval_seconds', seconds)
-        from measured where intervals_differ and every is not null group by quantity, seconds
+        select 'intervals_differ', quantity, array_agg(run order by nth),
+               jsonb_build_object('interval_seconds', array_agg(seconds order by nth))
+        from (select distinct quantity, run, nth, seconds from measured where intervals_differ and every is not null) each
+        group by quantity
         union all
         select 'partial_coverage', quantity, array_agg(run order by nth),
                jsonb_build_object('shares', array_agg(share order by nth))

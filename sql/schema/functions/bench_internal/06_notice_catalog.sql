@@ -34,7 +34,7 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('scopes_differ', 'warning', '{metrics,scope}', 'scopes that differ between runs'),
            ('wide_scope', 'warning', '{metrics,scope}', 'values of a shared GPU or the whole host'),
            ('sources_differ', 'warning', '{metrics,sources}', 'sources that differ between runs'),
-           ('intervals_differ', 'warning', '{metrics,interval_seconds}', 'intervals that differ between runs; `interval_seconds` is one number'),
+           ('intervals_differ', 'warning', '{metrics,interval_seconds}', 'intervals that differ between runs'),
            ('partial_coverage', 'warning', '{metrics,shares}', 'a quantity measured for less than 90 % of the time'),
            ('utilization_overstates', 'warning', '{metrics,better}', 'GPU utilization although `better` was measured'),
            ('throttled', 'warning', '{shares}', 'throttled GPU clocks, with the share of the time'),
@@ -126,6 +126,14 @@ create or replace function bench_internal.notice_runs(p_runs text[], p_shares js
 returns text language sql immutable as $$
     select some_of(array_agg(format('%s (%s)', run, notice_percent(greatest(share::numeric, p_least), p_digits)) order by nth))
     from rows from (unnest(p_runs), jsonb_array_elements_text(p_shares)) with ordinality as x (run, share, nth)
+$$;
+
+-- Return runs by their intervals: `every 1 s in 20/1/1, 20/1/2; every 5 s in 20/1/3`.
+create or replace function bench_internal.notice_every(p_runs text[], p_seconds jsonb) returns text language sql immutable as $$
+    select string_agg(format('every %s s in %s', notice_number(seconds), runs), '; ' order by seconds)
+    from (select seconds::numeric, some_of(array_agg(run order by nth)) as runs
+          from rows from (unnest(p_runs), jsonb_array_elements_text(p_seconds)) with ordinality as x (run, seconds, nth)
+          group by seconds::numeric) each
 $$;
 
 -- Return the first six entries of a JSON list, and the number of the rest.
@@ -261,7 +269,7 @@ returns text language sql immutable as $$
         when 'scopes_differ' then format('%s in %s.', notice_scope(p_values ->> 'scope'), some_of(p_runs))
         when 'wide_scope' then notice_scope(p_values ->> 'scope') || '.'
         when 'sources_differ' then format('read from %s in %s.', notice_list(p_values -> 'sources', ' and '), some_of(p_runs))
-        when 'intervals_differ' then format('read every %s s in %s.', p_values ->> 'interval_seconds', some_of(p_runs))
+        when 'intervals_differ' then format('read %s.', notice_every(p_runs, p_values -> 'interval_seconds'))
         when 'partial_coverage' then
             format('partial coverage in %s.', notice_runs(p_runs, p_values -> 'shares'))
         when 'utilization_overstates' then

@@ -26,6 +26,21 @@ begin
         where usual is not null);  -- `least` of null and 60 is 60
 end $$;
 
+-- Return the sampling interval of a run in seconds, from the summary of a quantity: `p_seen` seconds in `p_n` samples. Where these are
+-- few it is that of a series' samples, as long as they are stored: the run cuts the first and the last one short.
+create or replace function bench_internal.sampling_interval(
+    p_seen float8, p_n bigint, p_series integer, p_from timestamptz, p_to timestamptz
+) returns float8 language plpgsql stable as $$
+begin
+    return coalesce(
+        case when p_n < 100 then
+            (select case when max(n) < 3 then max(dt)
+                         else percentile_disc(0.5) within group (order by dt) filter (where nth between 2 and n - 1) end
+             from (select dt::float8, row_number() over (order by time) as nth, count(*) over () as n from samples
+                   where series_id = p_series and time > p_from and time <= p_to and dt > 0) found) end,
+        p_seen / nullif(greatest(p_n - 1, least(p_n, 1)), 0));
+end $$;
+
 -- Return the time of the first sample of a series in some run sets; null without samples.
 create or replace function bench_internal.first_sample(p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz)
 returns timestamptz language plpgsql stable as $$
