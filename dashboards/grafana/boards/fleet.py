@@ -25,7 +25,7 @@ _SHARE: Json = {
     "thresholds": thresholds((None, "blue")),
     "custom__cellOptions": {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"},
 }
-_WIDTHS = {"Host": 90, "Device": 140, "Model": 150, "Owner": 80}
+_WIDTHS = {"Host": 90, "Device": 140, "Model": 195, "Owner": 80}
 _STATE = values({"busy": ("busy", "blue"), "others": ("other processes", "orange"), "idle": ("idle", "green")})
 _TODAY = "now/d"
 _NAMED: Json = {"textMode": "value_and_name"}
@@ -156,7 +156,7 @@ def _columns() -> list[Json]:
         parts.NO_PLACEHOLDER,
         *(for_name(name, custom__width=width) for name, width in _WIDTHS.items()),
         for_name("For", unit="dthms", custom__width=90),
-        *for_names("Utilization", "Memory share", **_SHARE, custom__width=105),
+        *for_names("Utilization", "Memory share", **_SHARE, custom__width=120),
         for_name("Memory", unit="bytes", custom__width=90),
         for_name("GPU power", unit="watt", decimals=0, custom__width=95),
         for_name("Temperature", unit="celsius", custom__width=100),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.support import grafana
 from hypergauge.collector.spool.records import SpoolRecord
 from tests.support.world import World
 
@@ -97,6 +100,19 @@ def test_busy_and_idle_devices_with_who_is_there_and_since_when(world: World, no
     ]
 
 
+def test_a_count_of_devices_is_none_where_none_was_measured(world: World, now: float) -> None:
+    def counts() -> list[Any]:
+        board = json.loads(Path("dashboards/generated/bench-fleet.json").read_text())
+        drawn = [one for one in grafana.panels(board) if one["title"] in ("Busy", "Idle", "Other use")]
+        span, chosen = grafana.Span(now - 60, now), {"host": ["node1"]}
+        queries = grafana.queries({**board, "panels": drawn, "annotations": {}}, chosen, span)
+        return [query(world, one.sql) for one in queries]
+
+    assert counts() == [[(None,)]] * 3
+    world.write(world.gauge("bench_gpu_utilization_ratio", [now - 1], [0.0], gpu(0), "nvml"))
+    assert counts() == [[(0,)], [(1,)], [(0,)]]
+
+
 def test_a_device_is_free_after_its_run(world: World, now: float) -> None:
     """Its newest samples are still those of the run. An instance that was removed with the run is none."""
     world.run(now - 600, now - 30, gpu=uuid(0), gpu_instance=7)
@@ -113,6 +129,7 @@ def test_a_device_is_free_after_its_run(world: World, now: float) -> None:
         world.gauge("bench_gpu_utilization_ratio", [now - 2, now - 1], [0.9] * 2, gpu(3), "nvml"),
     )
     assert query(world, "select device, state from fleet()") == [
+        ("GPU 0", "idle"),
         ("GPU 1 · 1g.10gb #8", "idle"),
         ("GPU 2", "idle"),
         ("GPU 3", "others"),

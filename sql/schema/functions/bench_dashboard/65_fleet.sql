@@ -22,7 +22,11 @@ language sql stable rows 100 as $$
                     array['gpu_utilization', 'gpu_memory_used', 'gpu_memory_total', 'gpu_power', 'gpu_power_limit',
                           'gpu_temperature'], now() - interval '2 min')
         group by place_id
-    ), here as materialized (
+    ), running as materialized (
+        select p.host, p.gpu_uuid, p.gpu_instance_id, p.started_at, r.run_id, run_label(w, r) as run, r.name, r.owner
+        from placements p join runs r using (run_id) join workloads w using (workload_id)
+        where p.ended_at is null and p.gpu_uuid is not null and r.status = 'running'
+    ), known as materialized (
         select d.*, m.utilization, m.utilized_at, m.seen, m.memory_used, m.memory_total, m.power, m.power_limit, m.temperature,
                -- A later sample has nothing of the last run: exporters average over some seconds.
                l.ended_at as free_since, coalesce(l.ended_at + interval '10 s', '-infinity') as clear_at
@@ -30,10 +34,12 @@ language sql stable rows 100 as $$
         cross join lateral (select max(p.ended_at) as ended_at from placements p
                             where p.host = d.host and p.gpu_uuid = d.gpu_uuid and p.origin = ''
                               and coalesce(p.gpu_instance_id = d.gpu_instance_id, true)) l
-    ), running as materialized (
-        select p.host, p.gpu_uuid, p.gpu_instance_id, p.started_at, r.run_id, run_label(w, r) as run, r.name, r.owner
-        from placements p join runs r using (run_id) join workloads w using (workload_id)
-        where p.ended_at is null and p.gpu_uuid is not null and r.status = 'running'
+    ), here as materialized (
+        -- Of a removed instance no sample follows.
+        select * from known k
+        where kind = 'gpu' or seen > clear_at or now() < clear_at + interval '10 s'
+           or exists (select from running o where o.host = k.host and o.gpu_uuid = k.gpu_uuid
+                      and coalesce(o.gpu_instance_id = k.gpu_instance_id, true))
     )
     select h.host, h.gpu_uuid, h.device, coalesce(h.model, ''), h.simulated,
            case when o.run_id is not null then 'busy' when h.utilization > 0.05 and h.utilized_at > h.clear_at then 'others'
@@ -44,10 +50,8 @@ language sql stable rows 100 as $$
     left join here b on b.kind = 'gpu' and b.host = h.host and b.gpu_uuid = h.gpu_uuid
     left join running o on o.host = h.host and o.gpu_uuid = h.gpu_uuid
                         and (o.gpu_instance_id is null or o.gpu_instance_id = h.gpu_instance_id)
-    where o.run_id is not null
-       -- Of a removed instance no sample follows.
-       or h.kind = 'instance' and (h.seen > h.clear_at or now() < h.clear_at + interval '10 s')
-       or h.kind = 'gpu' and not exists (select from here i where i.kind = 'instance' and i.host = h.host and i.gpu_uuid = h.gpu_uuid)
+    where o.run_id is not null or h.kind = 'instance'
+       or not exists (select from here i where i.kind = 'instance' and i.host = h.host and i.gpu_uuid = h.gpu_uuid)
     order by h.host, device_number(h.device), h.device, o.run
 $$;
 
