@@ -30,7 +30,7 @@ def _shades(patterns: dict[str, str]) -> list[Json]:
 
 def change(name: str, *, more_is_better: bool | None = False, **more: Any) -> Json:
     """Return the options of a column of changes; without colors where it is unknown which direction is better."""
-    shades = {} if more_is_better is None else _MORE_IS_BETTER if more_is_better else _MORE_IS_WORSE
+    shades = _GRAY if more_is_better is None else _MORE_IS_BETTER if more_is_better else _MORE_IS_WORSE
     return for_name(
         name,
         mappings=_shades(shades),
@@ -120,6 +120,10 @@ def verdict(answers: str, notices: str, *, best: str, leanest: str = "Least GPU 
                 mappings=[
                     {"type": "regex", "options": {"pattern": "none.*", "result": good}},
                     {"type": "regex", "options": {"pattern": ".* failed:.*", "result": bad}},
+                    {
+                        "type": "regex",
+                        "options": {"pattern": ".* stopped:.*", "result": {"color": "orange", "index": 2}},
+                    },
                 ],
             ),
             for_name(

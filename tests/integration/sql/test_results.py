@@ -114,7 +114,11 @@ def test_a_change_against_other_work_is_marked(world: World) -> None:
     assert rows(world, found, ids, str(first)) == [(None, None), ("+50%", "-33%"), ("≠ -50%", "≠ +100%")]
     # Different names for each row of a program: variants of one work.
     world.connection.execute("update runs set command = 'train.py', name = name || workload_id")
-    assert rows(world, "select seconds_change from run_results(%s, %s)", runs, runs[0]) == [(None,), ("+50%",), ("-50%",)]
+    assert rows(world, "select seconds_change from run_results(%s, %s)", runs, runs[0]) == [
+        (None,),
+        ("+50%",),
+        ("-50%",),
+    ]
 
 
 def test_energies_of_one_kind_are_compared(world: World) -> None:
@@ -147,6 +151,12 @@ def test_a_verdict_names_the_best_of_the_finished_runs(world: World) -> None:
     assert best == "20/1/4 train: 0.95 (worst 0.8)"
     assert failed == "1 of 4 failed: 20/1/3 train (failed)"
     assert one(world, "select best from run_verdict(%s, 'lr')", runs) is None, "its better direction is unknown"
+    fail(world, runs[3], "stopped")
+    assert (
+        one(world, "select failed from run_verdict(%s)", runs)
+        == "1 of 4 failed: 20/1/3 train (failed); 1 of 4 stopped: 20/1/4 train"
+    )
+    fail(world, runs[3], "finished")
     world.connection.execute("update runs set status = 'running', ended_at = null where run_id = %s", (runs[0],))
     assert one(world, "select failed from run_verdict(%s)", runs) == "1 of 4 failed: 20/1/3 train (failed); 1 running"
     other = world.run(START, START + 50, workload=2, name="other")

@@ -204,15 +204,18 @@ returns text language sql immutable as $$
     from answered having count(*) > 0
 $$;
 
--- Return the runs that did not finish: `none of 8`, `1 of 8 failed: 21/1/1 tokenize (timeout); 1 running`.
+-- Return the runs that did not finish: `none of 8`, `1 of 8 failed: 21/1/1 tokenize (timeout); 1 of 8 stopped: 21/1/2 train; 1 running`.
 create or replace function bench_internal.unfinished(p_runs text[]) returns text language sql stable as $$
     select case when count(*) = count(*) filter (where status = 'finished') then 'none of ' || count(*)
                 else concat_ws('; ',
-                    case when bool_or(early) then format('%s of %s failed: %s', count(*) filter (where early), count(*),
-                         some_of(array_agg(format('%s (%s)', title, status) order by nth) filter (where early))) end,
+                    case when bool_or(failed) then format('%s of %s failed: %s', count(*) filter (where failed), count(*),
+                         some_of(array_agg(format('%s (%s)', title, status) order by nth) filter (where failed))) end,
+                    case when bool_or(stopped) then format('%s of %s stopped: %s', count(*) filter (where stopped), count(*),
+                         some_of(array_agg(title order by nth) filter (where stopped))) end,
                     nullif(count(*) filter (where status = 'running'), 0) || ' running',
                     nullif(count(*) filter (where status = 'pending'), 0) || ' not started') end
-    from (select r.status, ended_early(r.status) as early, t.title, t.nth from runs r join titled_runs(p_runs) t using (run_id)) x
+    from (select r.status, r.status = 'stopped' as stopped, ended_early(r.status) and r.status <> 'stopped' as failed, t.title, t.nth
+          from runs r join titled_runs(p_runs) t using (run_id)) x
     having count(*) > 0
 $$;
 
