@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hypergauge.dashboards.grafana.model.variables import choice, custom, textbox
-from hypergauge.dashboards.grafana.queries import Json, texts
+from hypergauge.dashboards.grafana.queries import Json, literals, texts
 
 __all__ = [
     "ALIGN",
@@ -135,8 +135,12 @@ def metric(
     several: bool = True,
     labelled: bool = True,
 ) -> Json:
-    """Return the choice of quantities of the chosen runs; initially those of `start` that exist."""
+    """Return the choice of quantities of the chosen runs; initially those of `start` that exist, or the first of a single choice."""
     statement = f"select quantity from run_quantities({runs})"
+    if not several:
+        statement += (
+            f" with ordinality as x (quantity, unit, nth) order by array_position({literals(start)}, quantity), nth"
+        )
     return choice(name, label, statement, start=start, several=several, labelled=labelled)
 
 

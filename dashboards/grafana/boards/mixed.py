@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypergauge.dashboards.grafana import choices, curves, parts, results
 from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.layout import Row, aligned_dashboard, board_link, fit_link
@@ -10,8 +12,13 @@ from hypergauge.dashboards.grafana.queries import Json, texts
 __all__ = ["board"]
 
 _UID = "bench-mixed"
-# The initial metric of each chart, if the runs have it.
-_SLOTS = {"1": "gpu_sm_active", "2": "gpu_power", "3": "cpu_usage", "4": "memory_used"}
+# The initial metric of each chart: the first one that the runs have, so that no two charts show the same.
+_SLOTS = {
+    "1": ("gpu_sm_active", "gpu_utilization", "disk_read"),
+    "2": ("gpu_power", "disk_write"),
+    "3": ("cpu_usage",),
+    "4": ("memory_used",),
+}
 _RUNS = "(" + " || ".join(texts(f"run_{slot}") for slot in _SLOTS) + ")"
 _METRICS = "(" + " || ".join(texts(f"metric_{slot}") for slot in _SLOTS) + ")"
 _KEY = "${result:sqlstring}"
@@ -45,7 +52,7 @@ def board() -> Json:
         variables=[
             choices.experiment(),
             choices.workload(),
-            *(variable for slot, metric in _SLOTS.items() for variable in _choices(slot, metric)),
+            *(variable for slot, metrics in _SLOTS.items() for variable in _choices(slot, metrics)),
             choices.baseline_run(_RUNS),
             choices.align() | {"hide": 2},
             choices.result(_RUNS),
@@ -60,12 +67,12 @@ def board() -> Json:
     )
 
 
-def _choices(slot: str, metric: str) -> tuple[Json, Json, Json]:
+def _choices(slot: str, metrics: Sequence[str]) -> tuple[Json, Json, Json]:
     name = f"run_{slot}"
     return (
         choices.run(name, slot),
         choices.metric(
-            [metric], name=f"metric_{slot}", label=f"Metric {slot}", runs=texts(name), several=False, labelled=False
+            metrics, name=f"metric_{slot}", label=f"Metric {slot}", runs=texts(name), several=False, labelled=False
         ),
         choices.drawn(curves.MAX_SERIES, texts(name), name=f"drawn_{slot}"),
     )

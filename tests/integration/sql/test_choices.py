@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.support import grafana
 from hypergauge.sql.ingest.software import SoftwareMetric, store_software_metrics
 from hypergauge.sql.runs import experiments
 from tests.support.world import World
@@ -35,6 +38,24 @@ def test_nothing_can_be_chosen_where_there_is_nothing(world: World) -> None:
     assert rows(world, "select chart_end('{\"\"}')") == ["1970-01-01T01:00:00.000Z"]
     assert rows(world, "select code from chart_notice('{\"\"}', '{cpu_usage}')") == ["no_runs"]
     assert rows(world, "select code from workload_notice('{}', '{cpu_usage}')") == ["no_runs"]
+
+
+def test_charts_of_mixed_begin_with_a_metric_each(world: World) -> None:
+    run = world.run(START, START + 20)
+    times = [START + at for at in range(20)]
+    names = ("cpu_seconds_total", "resident_memory_bytes", "read_bytes_total", "written_bytes_total", "threads")
+    mine = {"run_id": run}
+    world.write(*(world.gauge(f"bench_process_{name}", times, [1.0] * 20, mine, "process") for name in names))
+    board = json.loads(Path("dashboards/generated/bench-mixed.json").read_text())
+    variables = {one["name"]: one for one in board["templating"]["list"]}
+    first = []
+    for slot in "1234":
+        query = grafana.variable_query(board, variables[f"metric_{slot}"], {f"run_{slot}": [run]}, grafana.Span(0, 1))
+        assert query is not None
+        there = rows(world, query.sql)
+        initial = variables[f"metric_{slot}"]["current"]["value"]
+        first.append(initial if initial in there else there[0])
+    assert first == ["disk_read", "disk_write", "cpu_usage", "memory_used"]
 
 
 def test_the_newest_is_where_something_was_started_last(world: World) -> None:
