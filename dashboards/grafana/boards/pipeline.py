@@ -6,7 +6,7 @@ from functools import partial
 
 from hypergauge.dashboards.grafana import parts
 from hypergauge.dashboards.grafana.boards import pipeline_charts
-from hypergauge.dashboards.grafana.boards.pipeline_charts import ANY, COLORED, EVERY, own
+from hypergauge.dashboards.grafana.boards.pipeline_charts import ANY, COLORED, EVERY, SPOOL, own
 from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import for_name, thresholds, values
 from hypergauge.dashboards.grafana.model.layout import Row, board_link, dashboard
@@ -108,6 +108,7 @@ def _spool() -> Json:
         "Spool",
         [_together("spool_size")],
         unit="bytes",
+        description=SPOOL,
         sparkline=True,
         options={"colorMode": "none"},
         interval=EVERY,

@@ -8,12 +8,13 @@ from hypergauge.dashboards.grafana.model.fields import by_label, for_name, for_n
 from hypergauge.dashboards.grafana.queries import Json
 from hypergauge.dashboards.grafana.states import colored_by_name
 
-__all__ = ["ANY", "COLORED", "EVERY", "collector", "database", "own"]
+__all__ = ["ANY", "COLORED", "EVERY", "SPOOL", "collector", "database", "own"]
 
 # The collector exposes its own metrics every 10 s.
 EVERY = "10s"
 ANY = thresholds((None, "green"), (1, "orange"))
 COLORED: Json = {"custom__cellOptions": {"type": "color-text"}, "custom__width": 110}
+SPOOL = "Size of the files. Written samples stay until their file of 8 MiB is full: more is a backlog."
 _RESULT = values({"success": ("success", "green"), "failed": ("failed", "red")})
 _NO_COLLECTOR = (
     "The collector's own metrics are missing. `bench up` starts one that scrapes itself; a targets file has to "
@@ -37,7 +38,16 @@ def own(quantities: list[str], by: str = "host") -> str:
     return f"series_chart(array[{names}], {parts.RANGE}, '{by}', {parts.MAX_SERIES})"
 
 
-def _curves(title: str, rows: str, *, name: str, unit: str, stacked: bool = False, empty: str = _NO_COLLECTOR) -> Json:
+def _curves(
+    title: str,
+    rows: str,
+    *,
+    name: str,
+    unit: str,
+    stacked: bool = False,
+    empty: str = _NO_COLLECTOR,
+    description: str = "",
+) -> Json:
     drawn: Json = {"spanNulls": 60_000}
     if stacked:
         drawn |= {"drawStyle": "bars", "fillOpacity": 70, "lineWidth": 0, "stacking": {"mode": "normal", "group": "A"}}
@@ -47,6 +57,7 @@ def _curves(title: str, rows: str, *, name: str, unit: str, stacked: bool = Fals
         unit=unit,
         custom=drawn,
         empty=empty,
+        description=description,
         overrides=by_label(),
         interval=EVERY,
         width=12,
@@ -84,7 +95,7 @@ def _times() -> Json:
 
 
 def _backlog() -> Json:
-    return _curves("Spool by host", f"value from {own(['spool_size'])}", name="series", unit="bytes")
+    return _curves("Spool by host", f"value from {own(['spool_size'])}", name="series", unit="bytes", description=SPOOL)
 
 
 def _errors() -> Json:

@@ -193,7 +193,7 @@ def _energy() -> Json:
 def _notices() -> Json:
     return parts.notices(
         {"": f"run_notice({RUN}, $__timeFrom(), $__timeTo(), {parts.MAX_SERIES})"},
-        empty="None: real GPUs, no profiler, no other runs on its GPUs.",
+        empty="None: no simulated GPUs, no profiler, no other runs on its GPUs.",
         width=24,
         height=4,
     )
