@@ -23,9 +23,11 @@ from hypergauge.collector.scrape.scraper import Scraper
 from hypergauge.collector.sharing.leases import Leases
 from hypergauge.collector.sharing.reporter import Reporter
 from hypergauge.collector.spool.queue import Spool
+from hypergauge.collector.write.packer import Packer
 from hypergauge.collector.write.writer import Writer
 from hypergauge.core.errors import ServiceFailed
 from hypergauge.core.http.server import MetricsServer
+from hypergauge.core.system.periodic import Periodic
 from hypergauge.sql.server.database import Database
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ __all__ = ["collect"]
 
 _REPORT_SECONDS = 1.0
 _FOLLOW_SECONDS = 5.0
+# Pause before the first packing, so that a start stays fast, and after a failure.
+_PACK_SECONDS = 60.0
 # Switch interval of threads: parsing a large response must not delay scrapes.
 _SWITCH_SECONDS = 0.001
 # Garbage collections of the middle generation per full one. With the series of a thousand targets, a full one blocks all
@@ -88,14 +92,17 @@ def collect(
     spool = Spool(spool_dir)
     lock = threading.Lock()
     leases = Leases(database, spool.source, metrics, shared=discovery is not None, memory=spool_dir / "others.json")
+    packer = Periodic("packer", Packer(database), _PACK_SECONDS)
     try:
         with MetricsServer(lambda: generate_latest(metrics.registry), bind, port, web=web, insecure=insecure):
             leases.begin(wanted())
             writer = Writer(database, spool, lock, metrics)
             writer.start()
+            packer.start()
             asyncio.run(_run_until_signal(_ScrapeLoop(discovery, wanted, leases, spool, lock, metrics), writer))
             writer.stop()
     finally:
+        packer.end(timeout=0)  # a transaction that is cut off changes nothing
         leases.close()
         spool.close()
 

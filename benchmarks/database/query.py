@@ -14,7 +14,7 @@ from benchmarks.support import week
 from benchmarks.support.servers import Kind, own_database
 from hypergauge.core.errors import BenchError
 from hypergauge.sql.ingest import samples
-from hypergauge.sql.maintenance.aggregates import refresh
+from hypergauge.sql.maintenance.aggregates import pack, refresh
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.rows import value
@@ -88,8 +88,9 @@ def load(
 
 def settle(connection: Connection) -> None:
     """Apply the database's policies: refresh, compress all but the newest days, analyze."""
-    connection.execute("vacuum analyze samples")
+    connection.execute("vacuum analyze")
     refresh(connection)
+    pack(connection, datetime.now(UTC))
     compress(connection, everything=False)
     connection.execute("vacuum analyze")
     samples.summarise_ended_runs(connection, settled=60)

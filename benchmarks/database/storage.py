@@ -1,8 +1,8 @@
-"""Bytes per sample after compression: real runs of 60 s and of 10 min in TimescaleDB.
+"""Bytes per sample after compression or packing: real runs of 60 s and of 10 min.
 
 The exporters ``host`` and ``process`` are replayed from a recording of real runs; responses of ``dcgm`` and ``nvml``
-are simulated. All samples pass through the collector's parser, rates, spool and writer into one
-day's chunk, which is then compressed. A host's series continue from run to run, a run's process series are its own.
+are simulated. All samples pass through the collector's parser, rates, spool and writer. In TimescaleDB they are one day's
+chunk, which is then compressed; in plain PostgreSQL they are packed with their aggregates: tables of packed samples count, as compressed chunks do. A host's series continue from run to run, a run's process series are its own.
 
 ``bytes_per_sample`` is that of a day with four times the recording: 32 runs of 60 s and four of 10 min, an hour and a
 quarter of scraping at 1 Hz. ``60s`` and ``10min`` are the eight short runs alone and the long one alone: there the catalog
@@ -34,7 +34,9 @@ from hypergauge.core.files.run_folder import RunEnd
 from hypergauge.sql.ingest import targets
 from hypergauge.sql.maintenance.aggregates import refresh
 from hypergauge.sql.runs import experiments, runs
+from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.server.database import Connection, Database
+from hypergauge.sql.server.rows import value
 
 __all__ = ["measure"]
 
@@ -130,16 +132,58 @@ def _store(database: Database, taken: Recording) -> _Stored:
     with database.session() as connection:
         _place_runs(connection, taken.runs)
         _ingest(database, connection, taken)
-        refresh(connection)
-        # A bulk write is compressed directly; live samples stay in the row store for a day. These count as live.
-        connection.execute("select public.decompress_chunk(c, true) from public.show_chunks('bench.samples') c")
-        row = connection.execute("select public.hypertable_size('bench.samples')").fetchone()
-        assert row is not None
-        connection.execute(
-            "select public.compress_chunk(c, if_not_compressed => true) from public.show_chunks('bench.samples') c"
-        )
         connection.execute("vacuum full series, run_sets, places")
-        return _measured(connection, row[0])
+        if inspect(connection).flavour is Flavour.TIMESCALEDB:
+            return _compressed(connection)
+        return _packed(connection)
+
+
+def _compressed(connection: Connection) -> _Stored:
+    """Compress the samples in TimescaleDB, and return the sizes."""
+    refresh(connection)
+    # A bulk write is compressed directly; live samples stay in the row store for a day. These count as live.
+    connection.execute("select public.decompress_chunk(c, true) from public.show_chunks('bench.samples') c")
+    rows_bytes = value(connection, int, "select public.hypertable_size('bench.samples')")
+    connection.execute(
+        "select public.compress_chunk(c, if_not_compressed => true) from public.show_chunks('bench.samples') c"
+    )
+    return _measured(connection, rows_bytes)
+
+
+def _packed(connection: Connection) -> _Stored:
+    """Pack the samples in plain PostgreSQL, and return the sizes. Aggregates of packed samples are a part of them."""
+    rows_bytes = value(connection, int, "select pg_total_relation_size('unpacked_samples')")
+    connection.execute("call pack('infinity')")
+    connection.execute("vacuum analyze packed_samples, packed_scrapes")
+    total = value(
+        connection, int, "select pg_total_relation_size('packed_samples') + pg_total_relation_size('packed_scrapes')"
+    )
+    columns = {
+        name: float(value(connection, int, f"select coalesce(sum({size}), 0)::bigint from {table}"))
+        for name, table, size in (
+            ("times", "packed_scrapes", "pg_column_size(packed_scrapes.*)"),
+            ("values", "packed_samples", "coalesce(pg_column_size(singles), 0) + coalesce(pg_column_size(doubles), 0)"),
+            ("aggregates", "packed_samples", " + ".join(
+                f"coalesce(pg_column_size({kind}_{level}), 0)"
+                for kind in ("areas", "lows", "highs") for level in ("10s", "1m", "10m"))),
+        )
+    }  # fmt: skip
+    columns["rows"] = total - sum(columns.values())
+    counts: dict[str, int] = dict(
+        connection.execute(
+            "select listener, sum(n)::bigint from packed_samples join series using (series_id) join targets using (target_id)"
+            " group by 1"
+        ).fetchall()
+    )
+    shared = total / sum(counts.values())
+    return _Stored(
+        counts,
+        {exporter: count * shared for exporter, count in counts.items()},
+        rows_bytes,
+        _catalog_bytes(connection),
+        0,
+        columns,
+    )
 
 
 def _place_runs(connection: Connection, taken: list[RecordedRun]) -> None:
@@ -207,12 +251,16 @@ def _simulated(taken: Recording) -> Iterator[tuple[float, bytes, bytes]]:
         yield at + 0.414, host.dcgm(), host.nvml()
 
 
+def _catalog_bytes(connection: Connection) -> int:
+    return value(
+        connection, int,
+        "select sum(pg_total_relation_size(name::regclass))::bigint from unnest(array['series', 'run_sets', 'places']) name",
+    )  # fmt: skip
+
+
 def _measured(connection: Connection, rows_bytes: int) -> _Stored:
     """Return sizes. A chunk's pages and index are split in proportion to each series' batches."""
     [(total,)] = connection.execute("select public.hypertable_size('bench.samples')").fetchall()
-    [(catalog,)] = connection.execute(
-        "select sum(pg_total_relation_size(name::regclass)) from unnest(array['series', 'run_sets', 'places']) name"
-    ).fetchall()
     [(aggregates,)] = connection.execute(
         "select sum(public.hypertable_size(name::regclass)) from unnest(array['samples_10s', 'samples_1m', 'samples_10m']) name"
     ).fetchall()
@@ -246,7 +294,7 @@ def _measured(connection: Connection, rows_bytes: int) -> _Stored:
         dict(counts),
         {key: size * total / held for key, size in sizes.items()},
         rows_bytes,
-        int(catalog),
+        _catalog_bytes(connection),
         int(aggregates),
         dict(columns),
     )

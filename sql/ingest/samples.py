@@ -167,7 +167,7 @@ def copy_samples(
     if compressed:
         columns = columns.where(np.lexsort((columns.times, columns.series_ids)))
         connection.execute("set local timescaledb.enable_direct_compress_copy = on")
-    _copy(connection, "samples", columns)
+    _copy(connection, value(connection, str, "select sample_table()"), columns)
 
 
 def _copy(connection: Connection, table: str, columns: Columns) -> None:

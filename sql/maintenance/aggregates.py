@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["Retention", "keep_raw", "maintain", "refresh", "retention"]
+__all__ = ["Retention", "keep_raw", "maintain", "pack", "refresh", "retention"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,14 @@ def refresh(connection: Connection) -> None:
     Only the owner may call it. It has no effect in plain PostgreSQL.
     """
     connection.execute("call refresh()")
+
+
+def pack(connection: Connection, until: datetime) -> None:
+    """Pack the samples of hours that closed before `until`. No effect in TimescaleDB.
+
+    `connection` must be in autocommit mode. Late samples of packed hours are packed by a later call.
+    """
+    connection.execute("call pack(%s)", (until,))
 
 
 def retention(connection: Connection) -> Retention:

@@ -42,8 +42,9 @@ def deleted_samples(connection: Connection, run_ids: Sequence[str]) -> DeletedSa
         {sources}
         select s.runset_id from sources s
         cross join lateral (
-            select count(*) as n from samples
-            where series_id = s.series_id and runset_id = s.runset_id and time >= s.low and time < least(s.high, {cutoff})) raw
+            select count(*) as n from bounded_samples
+            where series_id = s.series_id and runset_id = s.runset_id and time >= s.low and last >= s.low
+              and time < least(s.high, {cutoff}) and first < least(s.high, {cutoff})) raw
         cross join lateral (
             select sum(n) as n from {buckets}
             where series_id = s.series_id and runset_id = s.runset_id and bucket >= s.low and bucket < least(s.high, {cutoff})) all_

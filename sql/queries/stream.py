@@ -66,8 +66,9 @@ def stream(
         """
         {sources}
         select x.* from sources s cross join lateral (
-            select time, series_id, runset_id, coalesce(value, 'NaN') as value, dt from samples
-            where series_id = s.series_id and runset_id = s.runset_id and time >= s.low and time < s.high and {condition}
+            select time, series_id, runset_id, coalesce(value, 'NaN') as value, dt from bounded_samples
+            where series_id = s.series_id and runset_id = s.runset_id and time >= s.low and last >= s.low
+              and time < s.high and first < s.high and {condition}
             order by time offset 0) x
         """
     ).format(sources=sources(run_ids, quantities), condition=condition)
@@ -95,8 +96,9 @@ def expected(
         from sources s cross join lateral (
             -- The first may stand for less, since the run set began.
             select max(dt) as dt from (
-                select dt from samples
-                where series_id = s.series_id and runset_id = s.runset_id and time >= s.low and time < s.high and dt > 0
+                select dt from bounded_samples
+                where series_id = s.series_id and runset_id = s.runset_id and time >= s.low and last >= s.low
+                  and time < s.high and first < s.high and dt > 0
                 limit 3) few having count(*) > 0) x
         """
     ).format(sources=sources(run_ids, quantities), times=sql.SQL("s.runs" if each else "1"))

@@ -263,8 +263,9 @@ def live_values(connection: Connection, run_ids: Sequence[str]) -> dict[str, Liv
             select p.run_id, max(x.value) filter (where s.quantity = 'cpu_usage') as cpu_usage,
                    max(x.value) filter (where s.quantity = 'memory_used') as memory_used
             from places p join series s using (place_id)
-            cross join lateral (select value from samples where series_id = s.series_id
-                                and time > now() - interval '10 s' order by time desc limit 1) x
+            cross join lateral (select value from bounded_samples where series_id = s.series_id
+                                and time > now() - interval '10 s' and last > now() - interval '10 s'
+                                order by time desc limit 1) x
             where p.run_id = any(%s) and s.quantity in ('cpu_usage', 'memory_used')
             group by p.run_id
             """,

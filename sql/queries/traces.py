@@ -119,9 +119,10 @@ def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] |
         from chosen
         -- Bounds on time only narrow the search; the tag decides. A minute is a scrape's longest interval.
         cross join lateral (
-            select time, value, dt::float8 from samples
+            select time, value, dt::float8 from bounded_samples
             where series_id = chosen.series_id and runset_id = any(chosen.runset_ids)
-              and time >= chosen.started_at - interval '1 min' and time < chosen.ended_at + interval '1 min'
+              and time >= chosen.started_at - interval '1 min' and last >= chosen.started_at - interval '1 min'
+              and time < chosen.ended_at + interval '1 min' and first < chosen.ended_at + interval '1 min'
               and value is not null
             offset 0) x
         join runs r on r.run_id = %(run)s cross join (select pass_start(%(run)s) as zero) p
@@ -156,10 +157,11 @@ def xids_of(connection: Connection, run_id: str) -> list[Xid]:
             from run_sets rs join series s using (place_id)
             cross join (select pass_start(%(run)s) as zero) p
             cross join lateral (
-                select time from samples
+                select time from bounded_samples
                 where series_id = s.series_id and runset_id = rs.runset_id and value > 0
-                  and time >= rs.started_at - interval '1 min'
+                  and time >= rs.started_at - interval '1 min' and last >= rs.started_at - interval '1 min'
                   and time < coalesce(rs.ended_at, 'infinity') + interval '1 min'
+                  and first < coalesce(rs.ended_at, 'infinity') + interval '1 min'
                 offset 0) x
             where rs.run_id = %(run)s and s.quantity = 'gpu_xid_errors' order by at
             """,

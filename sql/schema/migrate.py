@@ -85,10 +85,8 @@ def pending(connection: psycopg.Connection) -> list[Migration]:
     """
     known = {migration.version: migration for migration in migrations(inspect(connection).flavour)}
     done = applied(connection)
-    if newer := sorted(done.keys() - known.keys()):
-        raise MigrationFailed(
-            f"the database is at version {newer[-1]}, this release knows {max(known)}: update hypergauge"
-        )
+    if (there := max(done, default=0)) > newest():
+        raise MigrationFailed(f"the database is at version {there}, this release knows {newest()}: update hypergauge")
     for version, digest in done.items():
         if known[version].digest != digest:
             raise MigrationFailed(_changed(known[version], digest))

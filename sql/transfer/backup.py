@@ -34,6 +34,8 @@ __all__ = ["BELOW_CUTOFF", "LEFT_OUT", "MLFLOW", "backup"]
 LEFT_OUT = frozenset({"migrations", "functions_digest", "provisioned_devices"})
 # Tables of each flavour with the aggregates below the raw cutoff; a backup has one member for them, samples_10s.
 BELOW_CUTOFF = frozenset({"samples_10s_stored", "samples_1m_stored", "samples_10m_stored", "samples_10s_late"})
+# Tables of plain PostgreSQL behind samples; a backup has samples alone.
+BEHIND_SAMPLES = frozenset({"unpacked_samples", "packed_samples", "packed_scrapes"})
 MLFLOW = "mlflow"
 
 # Lines of a dump that depend on the version and that MLflow's tables do not need: settings, psql commands, and options
@@ -90,12 +92,12 @@ def _relations(connection: Connection, flavour: Flavour) -> list[tuple[Table, sq
         select n.nspname, c.relname, array_agg(a.attname::text order by a.attnum)
         from pg_class c join pg_namespace n on n.oid = c.relnamespace
         join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
-        where c.relkind in ('r', 'p') and not c.relispartition and n.nspname = any(%s)
+        where (c.relkind in ('r', 'p') and not c.relispartition or c.oid = to_regclass('bench.samples')) and n.nspname = any(%s)
         group by 1, 2 order by 1, 2
         """,
         ([*OURS, MLFLOW],),
     ).fetchall():
-        if schema in OURS and (name in LEFT_OUT or name in BELOW_CUTOFF):
+        if schema in OURS and (name in LEFT_OUT | BELOW_CUTOFF | BEHIND_SAMPLES):
             continue
         query = selected(schema, name, columns)
         if (schema, name) == ("bench", "samples"):

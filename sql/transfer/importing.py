@@ -21,6 +21,7 @@ from hypergauge.sql.ingest import samples
 from hypergauge.sql.ingest.columns import Columns
 from hypergauge.sql.maintenance.aggregates import refresh, retention
 from hypergauge.sql.server.database import Connection, Database, StatementFailed
+from hypergauge.sql.server.rows import value
 from hypergauge.sql.server.session import Session
 from hypergauge.sql.transfer import quarantine, staging
 from hypergauge.sql.transfer.archive import Manifest, opened, part_member
@@ -162,4 +163,4 @@ def _settle(connection: Connection) -> None:
     """Update the aggregates and the planner's statistics after the import."""
     with contextlib.suppress(psycopg.errors.InsufficientPrivilege):  # the owner's job refreshes within seconds
         refresh(connection)
-    connection.execute("analyze samples, series, run_sets")
+    connection.execute(f"analyze {value(connection, str, 'select sample_table()')}, series, run_sets".encode())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import graphlib
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +31,8 @@ from hypergauge.sql.transfer.members import copy_in
 __all__ = ["restore"]
 
 _Name = tuple[str, str]  # schema and table
+# Table behind the view ``samples`` of plain PostgreSQL, from its schema version 3 on.
+_UNPACKED: _Name = (INTERNAL, "unpacked_samples")
 # Time for retries of the whole transaction, after a conflict with a policy's job.
 _TIMEOUT_SECONDS = 60.0
 # The server ends a connection some time after its client has closed it.
@@ -198,7 +200,7 @@ def _known(
     existing = set(connection.execute("select schemaname, tablename from pg_tables").fetchall())
     known = {}
     for table in manifest.tables:
-        target = _target(flavour, manifest, table)
+        target = _target(flavour, manifest, table, existing)
         if (name := (target.schema, target.name)) in existing:
             known[name] = table, target
         else:
@@ -206,11 +208,13 @@ def _known(
     return known
 
 
-def _target(flavour: Flavour, manifest: Manifest, table: Table) -> Table:
+def _target(flavour: Flavour, manifest: Manifest, table: Table, existing: Set[_Name]) -> Table:
     """Return the target table of a member."""
     if (table.schema, table.name) == (PUBLIC, "samples_10s"):  # the aggregates below the raw cutoff
         name = "samples_10s_late" if flavour is Flavour.TIMESCALEDB else "samples_10s_stored"
         return replace(table, schema=INTERNAL, name=name)
+    if (table.schema, table.name) == (PUBLIC, "samples") and _UNPACKED in existing:
+        return replace(table, schema=INTERNAL, name=_UNPACKED[1])
     return earlier.target(manifest, table)
 
 

@@ -94,8 +94,9 @@ class World:
         return metrics
 
     def refresh(self) -> None:
-        """Run the owner's job, which otherwise runs every 10 s."""
+        """Do what background jobs do in time: refresh the aggregates, and pack the samples, even of hours still open."""
         aggregates.refresh(self.connection)
+        self.connection.execute("call pack('infinity')")
 
     def gauge(
         self, metric: str, times: list[float], values: list[float], labels: Mapping[str, str] | None = None,

@@ -178,14 +178,18 @@ def test_targets_of_one_exporter_are_distinguished(world: World) -> None:
 
 def test_jobs_and_sizes(world: World, flavour: Flavour, now: float) -> None:
     up(world, "host", (now - 100 + at for at in range(100)))
-    world.connection.execute("analyze samples")
+    world.refresh()
+    world.connection.execute("analyze")
     jobs = {(job, relation) for job, relation in query(world, "select job, relation from storage_jobs")}
     sizes = {name: (rows, size) for name, rows, size in query(world, "select relation, rows, bytes from storage_sizes")}
+    packed = query(world, "select compressed from storage_sizes where relation = 'samples'")
     assert sizes["samples"][0] > 0, "an estimate"
     assert sizes["samples"][1] > 8192
     if flavour is Flavour.POSTGRESQL:
         assert [job.partition(":")[0] for job, _ in jobs] == ["none"]
         assert "samples_10s_stored" in sizes
+        assert packed == [(1.0,)]
+        assert sizes["samples"][0] == 100
     else:
         assert ("refresh of aggregates", "") in jobs
         assert {("compression", name) for name in ("samples", "samples_10s", "samples_1m", "samples_10m")} <= jobs

@@ -15,13 +15,13 @@ from psycopg import sql
 
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Connection, Database
-from hypergauge.sql.transfer.backup import BELOW_CUTOFF, LEFT_OUT
+from hypergauge.sql.transfer.backup import BEHIND_SAMPLES, BELOW_CUTOFF, LEFT_OUT
 from tests.support.world import LEVELS
 
 OTHER = {Flavour.POSTGRESQL: Flavour.TIMESCALEDB, Flavour.TIMESCALEDB: Flavour.POSTGRESQL}
 
 
-SUMS = "sum(n), sum(seconds), sum(area), min(min), max(max), count(*)"
+SUMS = "sum(n), sum(seconds), sum(area), min(min), max(max), count(distinct bucket)"
 
 
 Empty = Callable[[Flavour], Database]
@@ -30,11 +30,12 @@ Empty = Callable[[Flavour], Database]
 def contents(connection: Connection) -> dict[str, list[tuple[object, ...]]]:
     """Return every row of every table of a backup, as text."""
     tables = connection.execute(
-        "select schemaname, tablename from pg_tables where schemaname in ('bench', 'bench_internal', 'mlflow') order by 1, 2"
+        "select schemaname, tablename from pg_tables where schemaname in ('bench', 'bench_internal', 'mlflow')"
+        " union select 'bench', 'samples' order by 1, 2"
     ).fetchall()
     answer = {}
     for schema, table in tables:
-        if table not in LEFT_OUT | BELOW_CUTOFF:
+        if table not in LEFT_OUT | BELOW_CUTOFF | BEHIND_SAMPLES:
             name = sql.Identifier(schema, table)
             row = sql.SQL("select md5(string_agg(md5(t::text), '' order by t::text)), count(*) from {} t").format(name)
             answer[f"{schema}.{table}"] = connection.execute(row).fetchall()

@@ -23,9 +23,11 @@ join run_sets rs using (run_id)
 join series s on s.place_id = rs.place_id
 left join metrics m on m.metric_id = s.metric_id
 cross join lateral (
-    select time, value, dt from samples
-    where series_id = s.series_id and runset_id = rs.runset_id and time >= rs.started_at - interval '1 min'
+    select time, value, dt from bounded_samples
+    where series_id = s.series_id and runset_id = rs.runset_id
+      and time >= rs.started_at - interval '1 min' and last >= rs.started_at - interval '1 min'
       and time < coalesce(rs.ended_at, 'infinity') + interval '1 min'
+      and first < coalesce(rs.ended_at, 'infinity') + interval '1 min'
     offset 0) x;
 
 -- Summarize a run's quantities (all where null) between two times (all where null) from raw samples: a row per quantity, scope,
@@ -56,10 +58,12 @@ begin
             select time, value,
                    case when p_from is null then dt
                         else date_part('epoch', least(time, p_to) - greatest(time - dt * interval '1 s', p_from)) end::float8 as dt
-            from samples
+            from bounded_samples
             where series_id = f.series_id and runset_id = any(f.runset_ids)
               and time >= greatest(f.started_at - interval '1 min', p_from)
+              and last >= greatest(f.started_at - interval '1 min', p_from)
               and time < least(f.ended_at, p_to) + interval '1 min'
+              and first < least(f.ended_at, p_to) + interval '1 min'
             offset 0) x
         where x.value is not null and (p_from is null or x.dt > 0)
     ), points as materialized (
@@ -238,8 +242,9 @@ create or replace function bench_internal.has_measured(
     p_series integer[], p_sets integer[], p_from timestamptz, p_to timestamptz
 ) returns boolean language plpgsql stable as $$
 begin
-    return exists (select from samples where series_id = any(p_series) and runset_id = any(p_sets)
-                   and time >= p_from - interval '1 min' and time < p_to + interval '1 min')
+    return exists (select from bounded_samples where series_id = any(p_series) and runset_id = any(p_sets)
+                   and time >= p_from - interval '1 min' and last >= p_from - interval '1 min'
+                   and time < p_to + interval '1 min' and first < p_to + interval '1 min')
         or p_from < (select raw_cutoff from retention)
            and exists (select from samples_10m where series_id = any(p_series) and runset_id = any(p_sets)
                        and bucket >= p_from - interval '10 min' and bucket < p_to);

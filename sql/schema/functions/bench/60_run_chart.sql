@@ -22,6 +22,18 @@ begin
     end if;
 end $$;
 
+-- Return the query of what a chart reads between two times: samples, or the rows of an aggregate. Times are texts of expressions,
+-- `p_condition` selects series and run sets.
+create or replace function bench_internal.rows_query(p_level text, p_condition text, p_low text, p_high text)
+returns text language sql immutable as $$
+    select case when p_level is null then format(
+        'select series_id, time as moment, value * dt as area, case when value is not null then dt::float8 end as seconds,'
+        ' value as lowest, value as highest from bounded_samples where %1$s and time >= %2$s and last >= %2$s and time < %3$s'
+        ' and first < %3$s', p_condition, p_low, p_high)
+    else format('select series_id, bucket as moment, area, seconds, min as lowest, max as highest from (%s) buckets',
+                bucket_query(p_level, p_condition, p_low, p_high)) end
+$$;
+
 -- Return the statement of a chart, of runs or of the workloads of these runs.
 --
 -- Series, tags and bounds are literals. So the planner excludes other chunks, and reads what an aggregate has not materialized
@@ -51,11 +63,7 @@ declare
     step double precision;
     seconds double precision;  -- time that the shortest bin stands for
     bucket double precision;
-    relation text;
-    moment text;       -- a row's time, rounded to its bucket
-    measures text;      -- a row's area, seconds, minimum and maximum
-    bounds text;       -- bounds of a scan; %1$s and %2$s are times
-    whole interval;    -- buckets to which samples are cut, where samples replace an aggregate
+    level text;        -- of the aggregate to read; null for samples
     bin text;          -- bin of a row; %1$s is the run's start or its first bin, %2$s its edges
     at_time text;      -- time of a point, from its bin
     answer text;       -- the outer select; %1$s is a point's time, %2$s the relation with its values
@@ -75,29 +83,13 @@ begin
         chart_statement.runs, chart_statement.start, chart_statement.stop,
         greatest(coalesce(chart_statement.step_ms, 1000), 1) / 1000, max_points / greatest(chart_statement.max_series, 1.0),
         chart_statement.aligned, chart_statement.align) s;
-    select b, n into bucket, relation
-    from (values (600, 'samples_10m'), (60, 'samples_1m'), (10, 'samples_10s')) as sizes(b, n)
+    select b, n into bucket, level
+    from (values (600, '10m'), (60, '1m'), (10, '10s')) as sizes(b, n)
     where seconds >= b and not (fine and begins >= raw_since) order by b desc limit 1;
     if not axial then
         step := ceil(seconds / coalesce(bucket, seconds)) * coalesce(bucket, seconds);
     end if;
 
-    if relation is null or (aggregates_on_read() and begins >= raw_since) then
-        -- Aggregates that are views would not use an index for bounds on time.
-        relation := 'samples';
-        measures := 'value * dt as area, case when value is not null then dt::float8 end as seconds,
-                    value as lowest, value as highest';
-        -- Bins consist of whole buckets, so buckets matter only for bins that start with the run.
-        moment := case when bucket is null or not chart_statement.aligned then 'time'
-                       else format('date_bin(%L, time, timestamptz ''2000-01-03 00:00:00+00'')',
-                                   make_interval(secs => bucket)) end;
-        bounds := 'time >= %1$s and time < %2$s';
-        whole := make_interval(secs => bucket);
-    else
-        measures := 'area, seconds, min as lowest, max as highest';
-        moment := 'bucket';
-        bounds := 'bucket >= %1$s and bucket < %2$s';
-    end if;
     if chart_statement.aligned then
         -- A bucket belongs to the bin that holds most of it.
         bin := case when axial then
@@ -138,8 +130,8 @@ begin
         select line, run_id, run_start, coalesce(workload_label, label) as label, series, quantity,
                case when chart_statement.by_workload and chart_statement.scopes is null then widest else scope end as scope,
                combine, once, device, target_id, series_id, scale, runset_ids as sets,
-               next_bucket(whole, greatest(started_at - make_interval(secs => 60 + coalesce(bucket, 0)), low)) as low,
-               next_bucket(whole, least(ended_at + interval '1 min', high)) as high
+               greatest(started_at - make_interval(secs => 60 + coalesce(bucket, 0)), low) as low,
+               least(ended_at + interval '1 min', high) as high
         from chosen
         where case when chart_statement.by_workload then workload_line else line end <= chart_statement.max_series
     ), intervals as materialized (
@@ -175,11 +167,10 @@ begin
     select (select count(*) from scans),
            (select string_agg(format(
                 'select %s as branch, series_id, %s as bin, sum(area) as area, sum(seconds) as seconds,'
-                ' min(lowest) as lowest, max(highest) as highest from (select series_id, %s as moment, %s from %I'
-                ' where series_id = any(%L::integer[]) and runset_id = any(%L::integer[]) and %s) x group by 2, 3',
-                branch, format(bin, coalesce(first_bin::text, quote_literal(origin) || '::timestamptz'), edges), moment,
-                measures, relation, ids, sets,
-                format(bounds, quote_literal(low) || '::timestamptz', quote_literal(high) || '::timestamptz')),
+                ' min(lowest) as lowest, max(highest) as highest from (%s) x group by 2, 3',
+                branch, format(bin, coalesce(first_bin::text, quote_literal(origin) || '::timestamptz'), edges),
+                rows_query(level, format('series_id = any(%L::integer[]) and runset_id = any(%L::integer[])', ids, sets),
+                           quote_literal(low) || '::timestamptz', quote_literal(high) || '::timestamptz')),
                 E'\nunion all\n') from binned),
            (select string_agg(format('(%s, %s, %s)', branch, first_bin, edges), ', ') from binned),
            string_agg(format('(%s, %s, %L::float8, %s, %s, %L::integer[], %L::timestamptz, %L::timestamptz,'
@@ -212,11 +203,10 @@ begin
         branches := format(
             'select m.branch, m.series_id, x.* from members m %s cross join lateral ('
             'select %s as bin, sum(area) as area, sum(seconds) as seconds, min(lowest) as lowest, max(highest) as highest'
-            ' from (select %s as moment, %s from %I where series_id = m.series_id and runset_id = any(m.sets) and %s'
-            ' offset 0) x group by 1) x',
+            ' from (%s offset 0) x group by 1) x',
             case when axial then 'join (values ' || axes || ') a (branch, first_bin, edges) using (branch)' end,
-            format(bin, case when axial then 'a.first_bin' else 'm.origin' end, 'a.edges'), moment, measures, relation,
-            format(bounds, 'm.low', 'm.high'));
+            format(bin, case when axial then 'a.first_bin' else 'm.origin' end, 'a.edges'),
+            rows_query(level, 'series_id = m.series_id and runset_id = any(m.sets)', 'm.low', 'm.high'));
     end if;
     return format($q$
 with members (branch, series_id, scale, line, member, sets, low, high, origin, label, series, quantity, scope, combine)

@@ -1,6 +1,5 @@
 -- Comments on the relations of the contract about samples, their series, resources and targets.
 
-comment on table samples is 'Samples as stored, in the units of their sources.';
 comment on column samples.time is 'time of the scrape; the end of dt';
 comment on column samples.series_id is 'series';
 comment on column samples.runset_id is 'run set; 0 outside all runs';

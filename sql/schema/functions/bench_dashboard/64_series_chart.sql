@@ -19,7 +19,8 @@ begin
                    as several
             from series s left join metrics m using (metric_id)
             cross join lateral (
-                select time, value, dt from samples where series_id = s.series_id and time > %1$L::timestamptz
+                select time, value, dt from bounded_samples
+                where series_id = s.series_id and time > %1$L::timestamptz and last > %1$L::timestamptz
                 order by time desc limit 1) x
             where s.place_id = any(%2$L::integer[]) and s.quantity = any(%3$L::text[]) and x.value is not null
             window one as (partition by s.place_id, s.quantity)
@@ -52,26 +53,28 @@ declare
         extract(epoch from series_steps.stop - series_steps.start) * cardinality(series_steps.ids) / max_rows, 0.001,
         case when not has_raw then 10 end);
     bucket double precision;
-    relation text;
-    raw boolean;
+    level text;
 begin
-    select b, name into bucket, relation
-    from (values (600, 'samples_10m'), (60, 'samples_1m'), (10, 'samples_10s')) as sizes(b, name)
+    select b, name into bucket, level
+    from (values (600, '10m'), (60, '1m'), (10, '10s')) as sizes(b, name)
     where step >= b order by b desc limit 1;
     step := ceil(step / coalesce(bucket, step)) * coalesce(bucket, step);
-    -- Aggregates that are views would not use an index for bounds on time.
-    raw := relation is null or aggregates_on_read() and has_raw;
     return query execute format($q$
-        select series_id, date_bin(%1$L, %2$I, timestamptz '2000-01-03 00:00:00+00'), %3$s::float8, sum(n)::bigint,
+        select series_id, date_bin(%1$L, at, timestamptz '2000-01-03 00:00:00+00'), %2$s::float8, sum(n)::bigint,
                sum(seconds), sum(area), min(low), max(high)
-        from (select series_id, %2$I, %4$s from %5$I
-              where series_id = any(%6$L::integer[]) and %2$I >= %7$L::timestamptz and %2$I < %8$L::timestamptz) x
-        group by 1, 2$q$,
-        make_interval(secs => step), case when raw then 'time' else 'bucket' end, step,
-        case when raw then '1 as n, case when value is not null then dt::float8 end as seconds, value * dt as area,
-                            value as low, value as high'
-             else 'n, seconds, area, min as low, max as high' end,
-        case when raw then 'samples' else relation end, series_steps.ids, series_steps.start, series_steps.stop);
+        from (%3$s) x group by 1, 2$q$,
+        make_interval(secs => step), step,
+        case when level is null then format($q$
+                 select series_id, time as at, 1 as n, case when value is not null then dt::float8 end as seconds, value * dt as area,
+                        value as low, value as high
+                 from bounded_samples
+                 where series_id = any(%1$L::integer[]) and time >= %2$L::timestamptz and last >= %2$L::timestamptz
+                   and time < %3$L::timestamptz and first < %3$L::timestamptz$q$,
+                 series_steps.ids, series_steps.start, series_steps.stop)
+             else format('select series_id, bucket as at, n, seconds, area, min as low, max as high from (%s) buckets',
+                 bucket_query(level, format('series_id = any(%L::integer[])', series_steps.ids),
+                              format('%L::timestamptz', series_steps.start), format('%L::timestamptz', series_steps.stop)))
+        end);
 end $body$;
 
 -- Return points of series outside runs, for charts.

@@ -75,8 +75,9 @@ language sql stable as $$
     from targets t join target_names n using (target_id)
     left join scrape_markers p using (target_id)
     left join lateral (
-        select time, dt::float8 from samples
-        where series_id = p.series_id and time > now() - interval '1 hour' order by time desc limit 1) x on true
+        select time, dt::float8 from bounded_samples
+        where series_id = p.series_id and time > now() - interval '1 hour' and last > now() - interval '1 hour'
+        order by time desc limit 1) x on true
     left join scraped s using (target_id)
     where t.lease_until > now() or s.came > 0
     order by n.target

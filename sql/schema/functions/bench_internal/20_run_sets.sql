@@ -135,28 +135,30 @@ begin
         where place_id = p_place and scope <> 'process' and e >= p_from and e > (select raw_cutoff from retention) order by e
     loop
         -- For each series, only the first sample after the boundary can reach back across it.
-        select array_agg(s.series_id), max(x.time) into ids, high
-        from series s cross join lateral (
-            select time, dt from samples where series_id = s.series_id and time >= boundary order by time limit 1) x
-        cross join lateral (select extract(epoch from x.time - boundary)::float8 as since) y
-        where s.place_id = p_place
-          and x.dt - case when s.counts then since else greatest(since, 1) end > greatest(1e-3, 1e-6 * x.dt);
+        execute format($q$
+            select array_agg(s.series_id), max(x.time)
+            from series s cross join lateral (
+                select time, dt from %1$s where series_id = s.series_id and time >= %2$L::timestamptz order by time limit 1) x
+            cross join lateral (select extract(epoch from x.time - %2$L::timestamptz)::float8 as since) y
+            where s.place_id = %3$s
+              and x.dt - case when s.counts then since else greatest(since, 1) end > greatest(1e-3, 1e-6 * x.dt)$q$,
+            sample_table(), boundary, p_place) into ids, high;
         continue when ids is null;
         execute format($q$
             with whole as (
-                delete from samples
+                delete from %5$s
                 where series_id = any(%1$L::integer[]) and time >= %2$L::timestamptz and time <= %3$L::timestamptz
                   and time - dt * interval '1 s' < %2$L::timestamptz
                 returning *, extract(epoch from time - %2$L::timestamptz)::float8 as since
             )
-            insert into samples (time, series_id, runset_id, value, dt)
+            insert into %5$s (time, series_id, runset_id, value, dt)
             select p.* from whole join series s using (series_id) cross join lateral (
                 select %2$L::timestamptz - interval '1 us', series_id, tag_at(%4$s, %2$L::timestamptz - interval '1 us'), value,
                        dt - case when since >= 1e-3 then since else 0 end
                 where s.counts
                 union all
                 select time, series_id, runset_id, value, case when s.counts then since else greatest(since, 1) end
-                where since >= 1e-3 or s.counts is not true) p$q$, ids, boundary, high, p_place);
+                where since >= 1e-3 or s.counts is not true) p$q$, ids, boundary, high, p_place, sample_table());
     end loop;
 end $$;
 
@@ -169,15 +171,17 @@ declare
     moved bigint;
 begin
     perform pg_advisory_xact_lock_shared(hashtext('bench.samples'));  -- keeps the raw cutoff from moving
+    perform pg_advisory_xact_lock_shared(hashtext('bench.pack'));  -- excludes packing
     select greatest(p_from, raw_cutoff) into start from retention;
     perform set_config('timescaledb.max_tuples_decompressed_per_dml_transaction', '0', true);  -- no limit
+    perform unpack(p_place, start);
     perform divide(p_place, start);
     execute format($q$
         with changed as (
-            update samples set runset_id = tag_at(%1$s, time)
+            update %4$s set runset_id = tag_at(%1$s, time)
             where series_id = any(%2$L::integer[]) and time >= %3$L::timestamptz and runset_id <> tag_at(%1$s, time)
             returning 1)
-        select count(*) from changed$q$, p_place, ids, start) into moved;
+        select count(*) from changed$q$, p_place, ids, start, sample_table()) into moved;
     update runs set summarised = false
     where summarised and started_at >= (select raw_cutoff from retention)
       and run_id in (select run_id from run_sets where place_id = p_place and (ended_at is null or ended_at >= p_from));

@@ -35,7 +35,8 @@ end $$;
 create or replace function bench_internal.last_sign_of_life(p_run text) returns timestamptz language sql stable as $$
     select coalesce(
         (select max(x.time) from places p join series s using (place_id)
-         cross join lateral (select time from samples where series_id = s.series_id and time >= r.started_at
+         cross join lateral (select time from bounded_samples
+                             where series_id = s.series_id and time >= r.started_at and last >= r.started_at
                              order by time desc limit 1) x
          where p.run_id = r.run_id and s.quantity = 'processes'),
         r.started_at)

@@ -56,16 +56,18 @@ create or replace function bench_internal.measured_seconds(
 begin
     if p_enough then
         return (
-            select 0 from samples
+            select 0 from bounded_samples
             where series_id = any(p_series) and runset_id = any(p_sets) and value is not null
-              and time >= p_from - interval '1 min' and time < p_to + interval '1 min'
+              and time >= p_from - interval '1 min' and last >= p_from - interval '1 min'
+              and time < p_to + interval '1 min' and first < p_to + interval '1 min'
             limit 1);
     end if;
     return (
         select sum(x.dt) from (
-            select max(dt) as dt from samples
+            select max(dt) as dt from bounded_samples
             where series_id = any(p_series) and runset_id = any(p_sets) and value is not null
-              and time >= p_from - interval '1 min' and time < p_to + interval '1 min'
+              and time >= p_from - interval '1 min' and last >= p_from - interval '1 min'
+              and time < p_to + interval '1 min' and first < p_to + interval '1 min'
             group by time) x);
 end $$;
 

@@ -19,9 +19,9 @@ begin
     return (
         select least(round(usual::numeric, 1 - floor(log(usual))::integer), 60)
         from (select percentile_disc(0.5) within group (order by dt) as usual
-              from (select dt::float8 from samples
+              from (select dt::float8 from bounded_samples
                     where series_id = p_series and (p_sets is null or runset_id = any(p_sets))
-                      and time >= p_from and time < p_to and dt > 0
+                      and time >= p_from and last >= p_from and time < p_to and first < p_to and dt > 0
                     order by time limit 25) found) x
         where usual is not null);  -- `least` of null and 60 is 60
 end $$;
@@ -45,12 +45,8 @@ end $$;
 create or replace function bench_internal.first_sample(p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz)
 returns timestamptz language plpgsql stable as $$
 begin
-    return (select time from samples
-            where series_id = p_series and runset_id = any(p_sets) and time >= p_from and time < p_to and dt > 0
+    return (select time from bounded_samples
+            where series_id = p_series and runset_id = any(p_sets) and time >= p_from and last >= p_from
+              and time < p_to and first < p_to and dt > 0
             order by time limit 1);
 end $$;
-
--- Return the start of the first bucket at or after a time; the time itself without buckets.
-create or replace function bench_internal.next_bucket(bucket interval, at timestamptz) returns timestamptz language sql immutable as $$
-    select coalesce(date_bin(bucket, at + bucket - interval '1 microsecond', timestamptz '2000-01-03 00:00:00+00'), at)
-$$;

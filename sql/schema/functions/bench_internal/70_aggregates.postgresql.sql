@@ -1,8 +1,5 @@
--- In plain PostgreSQL the downsampled relations are computed on read, so that late writes need no refresh. Aggregates are
--- stored only before raw samples are deleted.
-
--- Return whether aggregates are computed on read, over the whole history of a series.
-create or replace function bench_internal.aggregates_on_read() returns boolean language sql immutable as 'select true';
+-- In plain PostgreSQL aggregates need no refresh: they are stored with packed samples, and computed on read for others, so also
+-- for late ones. Those of samples that retention deletes are stored before.
 
 create or replace procedure bench_internal.refresh() language plpgsql as 'begin end';
 
@@ -17,8 +14,9 @@ begin
             insert into bench_internal.samples_%s_stored
             select date_bin(%L, time, timestamptz '2000-01-03 00:00:00+00'), series_id, runset_id, count(*),
                    sum(case when value is not null then dt::float8 end), sum(value * dt), min(value), max(value)
-            from %s where time >= $1 and time < $2 group by 1, 2, 3
-            $q$, level.name, level.width, case when p_late then 'bench_internal.late_samples' else 'bench.samples' end)
+            from %s where time >= $1 and time < $2 %s group by 1, 2, 3
+            $q$, level.name, level.width, case when p_late then 'bench_internal.late_samples' else 'bench_internal.bounded_samples' end,
+            case when not p_late then 'and last >= $1 and first < $2' end)
         using p_from, p_to;
     end loop;
 end $$;
@@ -27,7 +25,7 @@ end $$;
 create or replace function bench_internal.write_below_cutoff() returns void language plpgsql as $$
 begin
     perform store_aggregates('-infinity', 'infinity', true);
-    insert into samples select * from late_samples;
+    insert into unpacked_samples select * from late_samples;
     delete from late_samples;
 end $$;
 
@@ -52,13 +50,17 @@ declare
     wanted timestamptz := (select date_trunc('day', now() - keep_raw, 'UTC') from bench_internal.retention);
     here timestamptz;
     following timestamptz;
+    protected integer[];
 begin
     loop
         perform bench_internal.summarise_before(wanted);
         perform pg_advisory_xact_lock(hashtext('bench.samples'));  -- excludes writers
         select raw_cutoff into here from bench_internal.retention;
         if here = '-infinity' then
-            select coalesce(date_trunc('day', min(time), 'UTC'), wanted) into here from bench.samples where time < wanted;
+            select coalesce(date_trunc('day', min(first), 'UTC'), wanted) into here
+            from (select min(time) as first from bench_internal.unpacked_samples where time < wanted
+                  union all
+                  select min(first) from bench_internal.packed_samples where last < wanted) oldest;
         end if;
         exit when wanted is null or here >= wanted;
         following := least(here + interval '1 day', wanted);
@@ -66,10 +68,12 @@ begin
         update bench_internal.retention set raw_cutoff = following;
         commit;
     end loop;
-    delete from bench.samples
-    where time < (select raw_cutoff from bench_internal.retention)
-      and runset_id not in (select runset_id from bench.run_sets join bench.runs using (run_id)
-                            where keep or not summarised);
+    perform pg_advisory_xact_lock(hashtext('bench.pack'));
+    select raw_cutoff, array(select runset_id from bench.run_sets join bench.runs using (run_id) where keep or not summarised)
+    into here, protected from bench_internal.retention;
+    delete from bench_internal.unpacked_samples where time < here and runset_id <> all(protected);
+    delete from bench_internal.packed_samples where last < here and runset_id <> all(protected);
+    perform bench_internal.delete_unused_scrapes();
     commit;
 end $$;
 
@@ -77,10 +81,15 @@ end $$;
 create or replace procedure bench_internal.maintain() language plpgsql as $$
 begin
     call bench_internal.retain();
-    analyze bench.samples;
+    call bench_internal.pack(now() - interval '10 min');
+    analyze bench_internal.unpacked_samples, bench_internal.packed_samples, bench_internal.packed_scrapes;
 end $$;
 
--- Return the relations that hold stored aggregates.
-create or replace function bench_internal.stored_aggregates() returns text[] language sql stable as $$
-    select array['bench_internal.samples_10s_stored', 'bench_internal.samples_1m_stored', 'bench_internal.samples_10m_stored']
+-- Return the relations that hold samples and aggregates, with the columns that bound a row in time, and an expression of the
+-- number of its samples; null for aggregates.
+create or replace function bench_internal.sample_relations()
+returns table (relation text, first_column text, last_column text, samples text) language sql immutable as $$
+    values ('bench_internal.unpacked_samples', 'time', 'time', '1'), ('bench_internal.packed_samples', 'first', 'last', 'n'),
+           ('bench_internal.samples_10s_stored', 'bucket', 'bucket', null), ('bench_internal.samples_1m_stored', 'bucket', 'bucket', null),
+           ('bench_internal.samples_10m_stored', 'bucket', 'bucket', null)
 $$;

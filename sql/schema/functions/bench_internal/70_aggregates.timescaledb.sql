@@ -1,9 +1,6 @@
 -- Aggregates and raw samples always agree. Samples above an aggregate's watermark are aggregated on read. A write below it
 -- records an invalidation, and becomes visible with the next refresh. Only the owner may refresh, so a job of the owner does.
 
--- Return whether aggregates are computed on read, over the whole history of a series: here only above the watermark.
-create or replace function bench_internal.aggregates_on_read() returns boolean language sql immutable as 'select false';
-
 -- Refresh what has changed, each level after the one below. The refresh ends behind the clock, so that live samples stay above
 -- the watermark and are readable within seconds. It starts at the raw cutoff: the samples below are deleted, and a refresh
 -- would erase their aggregates. Late samples below the cutoff are added instead. Batches span three hours: TimescaleDB's
@@ -36,10 +33,13 @@ create or replace function bench_internal.materialized_10s() returns regclass la
     from timescaledb_information.continuous_aggregates where view_schema = 'bench' and view_name = 'samples_10s'
 $$;
 
--- Return the relations that hold stored aggregates.
-create or replace function bench_internal.stored_aggregates() returns text[] language sql stable as $$
-    select array['bench_internal.samples_10s_late'] || array_agg(
-        format('%I.%I', materialization_hypertable_schema, materialization_hypertable_name))
+-- Return the relations that hold samples and aggregates, with the columns that bound a row in time, and an expression of the
+-- number of its samples; null for aggregates.
+create or replace function bench_internal.sample_relations()
+returns table (relation text, first_column text, last_column text, samples text) language sql stable as $$
+    values ('bench.samples', 'time', 'time', '1'), ('bench_internal.samples_10s_late', 'bucket', 'bucket', null)
+    union all
+    select format('%I.%I', materialization_hypertable_schema, materialization_hypertable_name), 'bucket', 'bucket', null
     from timescaledb_information.continuous_aggregates where view_schema = 'bench'
 $$;
 

@@ -15,6 +15,7 @@ declare
     high timestamptz;
     relation text;
     condition text;
+    samples text;
     removed bigint := 0;
     n bigint;
 begin
@@ -23,6 +24,7 @@ begin
     end if;
     perform pg_advisory_xact_lock(hashtext('bench.refresh'));  -- excludes refreshes meanwhile
     perform pg_advisory_xact_lock_shared(hashtext('bench.samples'));  -- keeps the raw cutoff from moving
+    perform pg_advisory_xact_lock_shared(hashtext('bench.pack'));  -- excludes packing
     perform set_config('timescaledb.max_tuples_decompressed_per_dml_transaction', '0', true);  -- no limit
     select array_agg(runset_id), min(low_), max(high_) into own_sets, low, high
     from (select runset_id, min(started_at) as low_, max(coalesce(ended_at, 'infinity')) as high_ from run_sets
@@ -32,18 +34,23 @@ begin
                          where place_id in (select place_id from run_sets where runset_id = any(own_sets)));
     -- Two statements: with an `or` the columnstore would decompress everything. The tag decides; the bounds on time narrow the
     -- search, and are wider than a scrape interval and a bucket.
-    for relation, condition in
-        select r, c from unnest(array['bench.samples'] || stored_aggregates()) r
-        cross join unnest(array[
-            format('series_id = any(%L::integer[])', own_series),
-            format($q$series_id = any(%L::integer[]) and runset_id = any(%L::integer[])
-                      and %%1$I >= %L::timestamptz - interval '11 min' and %%1$I < %L::timestamptz + interval '11 min'$q$,
-                   near_series, own_sets, low, high)]) c
+    for relation, condition, samples in
+        select r.relation, c.condition, r.samples
+        from sample_relations() r
+        cross join lateral (values
+            (format('series_id = any(%L::integer[])', own_series)),
+            (format($q$series_id = any(%L::integer[]) and runset_id = any(%L::integer[])
+                       and %I >= %L::timestamptz - interval '11 min' and %I < %L::timestamptz + interval '11 min'$q$,
+                    near_series, own_sets, r.last_column, low, r.first_column, high))) c (condition)
     loop
-        execute format('delete from %s where ', relation)
-                || format(condition, case relation when 'bench.samples' then 'time' else 'bucket' end);
-        get diagnostics n = row_count;
-        removed := removed + case relation when 'bench.samples' then n else 0 end;
+        if samples = 'n' then  -- a row has several
+            execute format('select coalesce(sum(n), 0) from %s where %s', relation, condition) into n;
+        end if;
+        execute format('delete from %s where %s', relation, condition);
+        if samples = '1' then
+            get diagnostics n = row_count;
+        end if;
+        removed := removed + case when samples is null then 0 else n end;
     end loop;
     update run_sets mine set others = others + deleted.n
     from (select runset_id, count(*)::integer as n from run_sets where run_id = any(p_runs) group by runset_id) deleted

@@ -71,14 +71,21 @@ begin
                         cross join lateral (select * from %5$I.%1$I t where t.%4$I = own.%4$I offset 0) x',
                        one.relation, columns, one.source, one.key, one.schema);
     end loop;
-    foreach relation in array array['samples', 'samples_10s', 'samples_1m', 'samples_10m'] loop
+    for relation in
+        select name from unnest(array['bench.samples', 'bench_internal.bounded_samples']) name
+        union all
+        select format(name, level)
+        from unnest(array['10s', '1m', '10m']) level,
+             unnest(array['bench.samples_%s', 'bench_internal.samples_%s_stored', 'bench_internal.packed_%s']) name
+        where to_regclass(format(name, level)) is not null
+    loop
         select string_agg(case when attname in ('value', 'area', 'min', 'max') then format(guarded, quote_ident(attname), attname)
                                else quote_ident(attname) end, ', ' order by attnum)
         into columns from pg_attribute
-        where attrelid = format('bench.%I', relation)::regclass and attnum > 0 and not attisdropped;
+        where attrelid = relation::regclass and attnum > 0 and not attisdropped;
         -- `coalesce` keeps it a filter of the scan: a join would run after the scan, whose row count EXPLAIN would show.
-        execute format('create or replace view bench_own.%1$I with (security_barrier) as select %2$s from bench.%1$I
-                        where coalesce(runset_id in (select bench_own.sets()), false)', relation, columns);
+        execute format('create or replace view bench_own.%I with (security_barrier) as select %s from %s
+                        where coalesce(runset_id in (select bench_own.sets()), false)', split_part(relation, '.', 2), columns, relation);
     end loop;
 end $$;
 
