@@ -28,6 +28,7 @@ cross join lateral (
       and time >= rs.started_at - interval '1 min' and last >= rs.started_at - interval '1 min'
       and time < coalesce(rs.ended_at, 'infinity') + interval '1 min'
       and first < coalesce(rs.ended_at, 'infinity') + interval '1 min'
+      and l.run is not null -- or the label might be made after the join with samples, for each of them
     offset 0) x;
 
 -- Summarize a run's quantities (all where null) between two times (all where null) from raw samples: a row per quantity, scope,
