@@ -195,6 +195,25 @@ def test_retention_deletes_packed_samples_and_keeps_their_aggregates(world: Worl
         agree(buckets(world), aggregated)
 
 
+@pytest.mark.slow
+def test_a_bulk_of_old_samples_leaves_no_large_index(world: World) -> None:
+    """The owner makes the index again; a writer may not, and packs all the same."""
+    if not packs(world):
+        pytest.skip("chunks have indexes of their own")
+    connection = world.connection
+    for role in ("bench_writer", "postgres"):
+        connection.execute(
+            "insert into unpacked_samples select to_timestamp(1700000000 + at), series, 0, 1, 1"
+            " from generate_series(1, 100) series, generate_series(1, 5000) at"
+        )
+        connection.execute(f"set role {role}".encode())
+        connection.execute("call pack('infinity')")
+        connection.execute("reset role")
+        assert rows_left(connection) == 0
+        row = connection.execute("select pg_relation_size('bench_internal.samples_series') > 8192").fetchone()
+        assert row == (role == "bench_writer",)
+
+
 SUMS = "select count(*), sum((value * 10)::bigint), sum(series_id * runset_id), sum(extract(epoch from time)) from bench.samples"
 
 

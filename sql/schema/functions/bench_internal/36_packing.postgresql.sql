@@ -87,8 +87,11 @@ begin
         perform bench_internal.pack_series(ids, closed);
         commit;
     end loop;
-    -- An index keeps the size of its best days. After a bulk of old samples it is much too large for what is left.
-    if pg_relation_size('bench_internal.samples_series') > 16 * 1024 * 1024 then
+    -- An index keeps the size of its best days. After a bulk of old samples it is much too large for what is left. Only the owner of
+    -- the table may make it again.
+    if pg_relation_size('bench_internal.samples_series') > 16 * 1024 * 1024
+        and (select pg_has_role(relowner, 'usage') from pg_class where oid = 'bench_internal.unpacked_samples'::regclass)
+    then
         analyze bench_internal.unpacked_samples;
         if (select pg_relation_size('bench_internal.samples_series') > 400 * reltuples from pg_class
             where oid = 'bench_internal.unpacked_samples'::regclass) then
