@@ -1,8 +1,9 @@
 """Bytes per sample after compression or packing: real runs of 60 s and of 10 min.
 
 The exporters ``host`` and ``process`` are replayed from a recording of real runs; responses of ``dcgm`` and ``nvml``
-are simulated. All samples pass through the collector's parser, rates, spool and writer. In TimescaleDB they are one day's
-chunk, which is then compressed; in plain PostgreSQL they are packed with their aggregates: tables of packed samples count, as compressed chunks do. A host's series continue from run to run, a run's process series are its own.
+are simulated. All samples pass through the collector's parser, rates, spool and writer. In TimescaleDB they are one
+day's chunk, which is then compressed. In plain PostgreSQL they are packed with their aggregates, and the tables of packed
+samples count. A host's series continue from run to run, a run's process series are its own.
 
 ``bytes_per_sample`` is that of a day with four times the recording: 32 runs of 60 s and four of 10 min, an hour and a
 quarter of scraping at 1 Hz. ``60s`` and ``10min`` are the eight short runs alone and the long one alone: there the catalog

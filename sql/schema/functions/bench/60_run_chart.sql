@@ -27,10 +27,10 @@ end $$;
 create or replace function bench_internal.rows_query(p_level text, p_condition text, p_low text, p_high text)
 returns text language sql immutable as $$
     select case when p_level is null then format(
-        'select series_id, time as moment, value * dt as area, case when value is not null then dt::float8 end as seconds,'
+        'select series_id, time as moment, 1 as n, value * dt as area, case when value is not null then dt::float8 end as seconds,'
         ' value as lowest, value as highest from bounded_samples where %1$s and time >= %2$s and last >= %2$s and time < %3$s'
         ' and first < %3$s', p_condition, p_low, p_high)
-    else format('select series_id, bucket as moment, area, seconds, min as lowest, max as highest from (%s) buckets',
+    else format('select series_id, bucket as moment, n, area, seconds, min as lowest, max as highest from (%s) buckets',
                 bucket_query(p_level, p_condition, p_low, p_high)) end
 $$;
 
@@ -83,9 +83,9 @@ begin
         chart_statement.runs, chart_statement.start, chart_statement.stop,
         greatest(coalesce(chart_statement.step_ms, 1000), 1) / 1000, max_points / greatest(chart_statement.max_series, 1.0),
         chart_statement.aligned, chart_statement.align) s;
-    select b, n into bucket, level
-    from (values (600, '10m'), (60, '1m'), (10, '10s')) as sizes(b, n)
-    where seconds >= b and not (fine and begins >= raw_since) order by b desc limit 1;
+    if not (fine and begins >= raw_since) then
+        select l.seconds, l.level into bucket, level from level_of(seconds) l;
+    end if;
     if not axial then
         step := ceil(seconds / coalesce(bucket, seconds)) * coalesce(bucket, seconds);
     end if;

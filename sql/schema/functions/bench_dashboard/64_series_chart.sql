@@ -55,26 +55,15 @@ declare
     bucket double precision;
     level text;
 begin
-    select b, name into bucket, level
-    from (values (600, '10m'), (60, '1m'), (10, '10s')) as sizes(b, name)
-    where step >= b order by b desc limit 1;
+    select l.seconds, l.level into bucket, level from level_of(step) l;
     step := ceil(step / coalesce(bucket, step)) * coalesce(bucket, step);
     return query execute format($q$
-        select series_id, date_bin(%1$L, at, timestamptz '2000-01-03 00:00:00+00'), %2$s::float8, sum(n)::bigint,
-               sum(seconds), sum(area), min(low), max(high)
-        from (%3$s) x group by 1, 2$q$,
+        select series_id, date_bin(%L, moment, timestamptz '2000-01-03 00:00:00+00'), %s::float8, sum(n)::bigint,
+               sum(seconds), sum(area), min(lowest), max(highest)
+        from (%s) x group by 1, 2$q$,
         make_interval(secs => step), step,
-        case when level is null then format($q$
-                 select series_id, time as at, 1 as n, case when value is not null then dt::float8 end as seconds, value * dt as area,
-                        value as low, value as high
-                 from bounded_samples
-                 where series_id = any(%1$L::integer[]) and time >= %2$L::timestamptz and last >= %2$L::timestamptz
-                   and time < %3$L::timestamptz and first < %3$L::timestamptz$q$,
-                 series_steps.ids, series_steps.start, series_steps.stop)
-             else format('select series_id, bucket as at, n, seconds, area, min as low, max as high from (%s) buckets',
-                 bucket_query(level, format('series_id = any(%L::integer[])', series_steps.ids),
-                              format('%L::timestamptz', series_steps.start), format('%L::timestamptz', series_steps.stop)))
-        end);
+        rows_query(level, format('series_id = any(%L::integer[])', series_steps.ids),
+                   format('%L::timestamptz', series_steps.start), format('%L::timestamptz', series_steps.stop)));
 end $body$;
 
 -- Return points of series outside runs, for charts.

@@ -29,75 +29,40 @@ end $$;
 
 create or replace trigger insert_sample instead of insert on bench.samples for each row execute function insert_sample();
 
--- Return the width of the buckets of a level: 10s, 1m or 10m.
-create or replace function bench_internal.level_width(p_level text) returns interval language sql immutable as $$
-    select case p_level when '10s' then interval '10 s' when '1m' then interval '1 min' else interval '10 min' end
-$$;
+-- The downsampled relations, a view for each level. Aggregates below the raw cutoff and those of long packed rows are stored, the
+-- others are computed on read. Several rows may have the same bucket, series and run set: they add up. The origin is time_bucket's,
+-- so that both flavours have the same buckets.
+--
+-- `packed_10s` and the like are the aggregates of packed samples where they are stored, with the bounds of their block. A row with
+-- one value has them for its scrapes alone.
+do $do$
+declare
+    level text;
+begin
+    foreach level in array array['10s', '1m', '10m'] loop
+        execute format($q$
+            create or replace view bench_internal.packed_%1$s as
+            select bucket, series_id, runset_id, n, case when coalesce(area, value) is not null then seconds end as seconds,
+                   coalesce(area, value * seconds) as area, coalesce(low, value) as min, coalesce(high, value) as max, first, last
+            from (select unnest(s.buckets_%1$s) as bucket, p.series_id, p.runset_id, unnest(s.counts_%1$s)::bigint as n,
+                         unnest(s.seconds_%1$s) as seconds, unnest(p.areas_%1$s) as area, unnest(p.lows_%1$s) as low,
+                         unnest(p.highs_%1$s) as high, p.value, p.first, p.last
+                  from packed_samples p
+                  cross join lateral (select * from packed_scrapes where scrapes_id = p.scrapes_id offset 0) s
+                  where s.buckets_%1$s is not null) unpacked
+            where first >= (select raw_cutoff from retention);
 
--- Aggregates of packed samples where they are stored, with the bounds of their block. A row with one value has them for its scrapes
--- alone.
-create or replace view bench_internal.packed_10s as
-select bucket, series_id, runset_id, n, case when coalesce(area, value) is not null then seconds end as seconds,
-       coalesce(area, value * seconds) as area, coalesce(low, value) as min, coalesce(high, value) as max, first, last
-from (select unnest(s.buckets_10s) as bucket, p.series_id, p.runset_id, unnest(s.counts_10s)::bigint as n,
-             unnest(s.seconds_10s) as seconds, unnest(p.areas_10s) as area, unnest(p.lows_10s) as low, unnest(p.highs_10s) as high,
-             p.value, p.first, p.last
-      from packed_samples p
-      cross join lateral (select * from packed_scrapes where scrapes_id = p.scrapes_id offset 0) s
-      where s.buckets_10s is not null) unpacked
-where first >= (select raw_cutoff from retention);
-
-create or replace view bench_internal.packed_1m as
-select bucket, series_id, runset_id, n, case when coalesce(area, value) is not null then seconds end as seconds,
-       coalesce(area, value * seconds) as area, coalesce(low, value) as min, coalesce(high, value) as max, first, last
-from (select unnest(s.buckets_1m) as bucket, p.series_id, p.runset_id, unnest(s.counts_1m)::bigint as n,
-             unnest(s.seconds_1m) as seconds, unnest(p.areas_1m) as area, unnest(p.lows_1m) as low, unnest(p.highs_1m) as high,
-             p.value, p.first, p.last
-      from packed_samples p
-      cross join lateral (select * from packed_scrapes where scrapes_id = p.scrapes_id offset 0) s
-      where s.buckets_1m is not null) unpacked
-where first >= (select raw_cutoff from retention);
-
-create or replace view bench_internal.packed_10m as
-select bucket, series_id, runset_id, n, case when coalesce(area, value) is not null then seconds end as seconds,
-       coalesce(area, value * seconds) as area, coalesce(low, value) as min, coalesce(high, value) as max, first, last
-from (select unnest(s.buckets_10m) as bucket, p.series_id, p.runset_id, unnest(s.counts_10m)::bigint as n,
-             unnest(s.seconds_10m) as seconds, unnest(p.areas_10m) as area, unnest(p.lows_10m) as low, unnest(p.highs_10m) as high,
-             p.value, p.first, p.last
-      from packed_samples p
-      cross join lateral (select * from packed_scrapes where scrapes_id = p.scrapes_id offset 0) s
-      where s.buckets_10m is not null) unpacked
-where first >= (select raw_cutoff from retention);
-
--- The downsampled relations. Aggregates below the raw cutoff and those of long packed rows are stored, the others are computed on
--- read. Several rows may have the same bucket, series and run set: they add up. The origin is time_bucket's, so that both flavours
--- have the same buckets.
-create or replace view bench.samples_10s as
-select bucket, series_id, runset_id, n, seconds, area, min, max from samples_10s_stored
-union all
-select bucket, series_id, runset_id, n, seconds, area, min, max from packed_10s
-union all
-select date_bin('10 s', time, timestamptz '2000-01-03 00:00:00+00') as bucket, series_id, runset_id, count(*),
-       sum(case when value is not null then dt::float8 end), sum(value * dt), min(value), max(value)
-from bounded_samples where not stored_10s and first >= (select raw_cutoff from retention) group by 1, 2, 3;
-
-create or replace view bench.samples_1m as
-select bucket, series_id, runset_id, n, seconds, area, min, max from samples_1m_stored
-union all
-select bucket, series_id, runset_id, n, seconds, area, min, max from packed_1m
-union all
-select date_bin('1 min', time, timestamptz '2000-01-03 00:00:00+00') as bucket, series_id, runset_id, count(*),
-       sum(case when value is not null then dt::float8 end), sum(value * dt), min(value), max(value)
-from bounded_samples where not stored_1m and first >= (select raw_cutoff from retention) group by 1, 2, 3;
-
-create or replace view bench.samples_10m as
-select bucket, series_id, runset_id, n, seconds, area, min, max from samples_10m_stored
-union all
-select bucket, series_id, runset_id, n, seconds, area, min, max from packed_10m
-union all
-select date_bin('10 min', time, timestamptz '2000-01-03 00:00:00+00') as bucket, series_id, runset_id, count(*),
-       sum(case when value is not null then dt::float8 end), sum(value * dt), min(value), max(value)
-from bounded_samples where not stored_10m and first >= (select raw_cutoff from retention) group by 1, 2, 3;
+            create or replace view bench.samples_%1$s as
+            select bucket, series_id, runset_id, n, seconds, area, min, max from samples_%1$s_stored
+            union all
+            select bucket, series_id, runset_id, n, seconds, area, min, max from packed_%1$s
+            union all
+            select date_bin(%2$L, time, timestamptz '2000-01-03 00:00:00+00') as bucket, series_id, runset_id, count(*),
+                   sum(case when value is not null then dt::float8 end), sum(value * dt), min(value), max(value)
+            from bounded_samples where not stored_%1$s and first >= (select raw_cutoff from retention) group by 1, 2, 3;
+            $q$, level, level_width(level));
+    end loop;
+end $do$;
 
 -- Return the query of the rows of an aggregate between two times, given as texts of expressions. `p_condition` selects series and
 -- run sets. Several rows of a series may have the same bucket: they add up.

@@ -9,7 +9,7 @@ language plpgsql as $$
 declare
     level record;
 begin
-    for level in select * from (values ('10 s', '10s'), ('1 min', '1m'), ('10 min', '10m')) as levels(width, name) loop
+    for level in select name, level_width(name) as width from unnest(array['10s', '1m', '10m']) name loop
         execute format($q$
             insert into bench_internal.samples_%s_stored
             select date_bin(%L, time, timestamptz '2000-01-03 00:00:00+00'), series_id, runset_id, count(*),
