@@ -36,8 +36,10 @@ begin
         case when p_n < 100 then
             (select case when max(n) < 3 then max(dt)
                          else percentile_disc(0.5) within group (order by dt) filter (where nth between 2 and n - 1) end
-             from (select dt::float8, row_number() over (order by time) as nth, count(*) over () as n from samples
-                   where series_id = p_series and time > p_from and time <= p_to and dt > 0) found) end,
+             from (select dt::float8, row_number() over (order by time) as nth, count(*) over () as n
+                   from bounded_samples
+                   where series_id = p_series and time > p_from and last > p_from and time <= p_to and first <= p_to
+                     and dt > 0) found) end,
         p_seen / nullif(greatest(p_n - 1, least(p_n, 1)), 0));
 end $$;
 
