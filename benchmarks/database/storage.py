@@ -25,6 +25,7 @@ import numpy as np
 from benchmarks.support import recording, telemetry
 from benchmarks.support.recording import Exposition, RecordedRun, Recording
 from benchmarks.support.servers import Kind, own_database
+from hypergauge.collector.convert.definitions import Numbering
 from hypergauge.collector.convert.exposition import Parser
 from hypergauge.collector.convert.rates import Rates
 from hypergauge.collector.metrics import CollectorMetrics
@@ -212,18 +213,21 @@ def _place_runs(connection: Connection, taken: list[RecordedRun]) -> None:
 
 
 def _ingest(database: Database, connection: Connection, taken: Recording) -> None:
-    definitions: dict[int, SeriesDefinition] = {}
+    numbering = Numbering(0)
     with_folder = Path(database.settings.home) / "spool"
     spool, lock = Spool(with_folder), threading.Lock()
     for exporter, expositions in _by_exporter(taken).items():
         target = targets.register_target(connection, host=HOST, listener=exporter, instance="", url=exporter)
-        parser, rates, base = Parser(), Rates(1.0), len(definitions)
+        parser, rates = Parser(), Rates(1.0)
+        numbers: dict[int, int] = {}  # by the parser's ref, which it reuses
         for at, text in expositions:
             scrape = parser.parse(text)
             for ref, series in scrape.new.items():
-                definitions[base + ref] = SeriesDefinition(target, series.metric, series.kind, dict(series.labels))
+                definition = SeriesDefinition(target, series.metric, series.kind, dict(series.labels))
+                numbers[ref] = numbering.add(definition)
             found = rates.samples(scrape, at)
-            spool.append(SpoolRecord(found.times, np.uint32(base) + found.refs, found.values, found.dts, definitions))
+            refs = np.array([numbers[ref] for ref in found.refs.tolist()], np.uint32)
+            spool.append(SpoolRecord(found.times, refs, found.values, found.dts, numbering.by_ref))
     writer = Writer(database, spool, lock, CollectorMetrics())
     writer.start()
     writer.stop(timeout=600)
