@@ -10,7 +10,7 @@ from hypergauge.dashboards.grafana.model.fields import for_name, hidden, thresho
 from hypergauge.dashboards.grafana.queries import Json, literals, query
 from hypergauge.dashboards.palette import COLORS
 
-__all__ = ["CHANGE", "FAILED", "SWATCH", "change", "colored", "colored_by", "run_results", "swatch", "verdict"]
+__all__ = ["CHANGE", "ENDED_EARLY", "SWATCH", "change", "colored", "colored_by", "run_results", "swatch", "verdict"]
 
 # Options of a column of changes as text: blue is better and orange worse, which color-blind users can distinguish; gray may be noise,
 # or is that against other work.
@@ -43,9 +43,9 @@ def change(name: str, *, more_is_better: bool | None = False, **more: Any) -> Js
     )
 
 
-FAILED = for_name(
-    "Failed",
-    custom__width=60,
+ENDED_EARLY = for_name(
+    "Ended early",
+    custom__width=90,
     custom__cellOptions={"type": "color-text"},
     thresholds=thresholds((None, "text"), (1, "red")),
 )

@@ -89,7 +89,7 @@ def _table() -> Json:
         [
             query(
                 f"""
-                select title as "{results.SWATCH}", title as "Workload", runs as "Runs", failed as "Failed", seconds as "Duration", seconds_change as "Δ time",
+                select title as "{results.SWATCH}", title as "Workload", runs as "Runs", failed as "Ended early", seconds as "Duration", seconds_change as "Δ time",
                        throughput as "Throughput", throughput_change as "Δ rate", per_run / 1000 as "kJ per run",
                        per_run_change as "Δ per run", n, energy_of as "Energy", energy / 1000 as "GPU kJ",
                        energy_change as "Δ energy", workload_id, experiment_id
@@ -109,7 +109,7 @@ def _table() -> Json:
             ),
             results.swatch(),
             for_name("Runs", custom__width=50),
-            results.FAILED,
+            results.ENDED_EARLY,
             for_name("n", custom__width=50, description="Repetitions in which every run finished."),
             for_name("Duration", unit="dthms", custom__width=85),
             for_name("Throughput", displayName="$throughput", custom__width=108),
@@ -158,7 +158,7 @@ def _durations() -> Json:
         f"select title || case when failed > 0 then ' ✗' else '' end as title, seconds from {_RESULTS}",
         unit="dthms",
         defaults={"color": color("blue")},
-        empty=curves.CHOOSE,
+        empty="No duration: no workload is chosen, or none ran in one pass.",
         width=12,
         height=9,
     )

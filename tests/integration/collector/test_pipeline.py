@@ -91,6 +91,20 @@ def test_a_collectors_own_metrics_belong_to_no_run(world: World, now: float) -> 
     )
 
 
+def test_a_repeated_last_sample_is_no_error(world: World, now: float) -> None:
+    metrics = CollectorMetrics()
+    expositions = []
+    for second in range(3):
+        metrics.dropped.labels("stale").inc(40)
+        metrics.dropped.labels("malformed").inc(2)
+        metrics.scrapes.labels("ok").inc(10)
+        expositions.append((now - 20 + 10 * second, generate_latest(metrics.registry)))
+    world.write(world.scraped(expositions, "collector", 10.0))
+    world.refresh()
+    rows = query(world, "select * from collector_errors(to_timestamp(%s), to_timestamp(%s))", now - 60, now + 1)
+    assert rows == [("lines gave no sample", "malformed", pytest.approx(4))]
+
+
 def test_missing_scrapes_are_counted(world: World) -> None:
     start = last_minute() - 600
     hold(world, "host", "nvml")

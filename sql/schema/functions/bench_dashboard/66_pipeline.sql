@@ -101,7 +101,8 @@ returns table ("time" timestamptz, what text, seconds double precision) language
     order by t.time, x.what
 $$;
 
--- Return the errors of an interval, as collectors counted them, with the reason where there are several.
+-- Return the errors of an interval, as collectors counted them, with the reason where there are several. A line with the time of its
+-- last sample is none: exporters repeat the last totals of ended runs.
 create or replace function bench_dashboard.collector_errors(start timestamptz, stop timestamptz)
 returns table (what text, reason text, times double precision) language sql stable as $$
     with counters as materialized (
@@ -113,7 +114,7 @@ returns table (what text, reason text, times double precision) language sql stab
                      ('collector_damaged_records', 'records of the spool damaged'),
                      ('collector_discovery_errors', 'lists of targets not read')) as w (quantity, what)
         join series s using (quantity)
-        where s.labels ->> 'outcome' is distinct from 'ok'
+        where s.labels ->> 'outcome' is distinct from 'ok' and s.labels ->> 'reason' is distinct from 'stale'
     )
     select c.what, c.reason, sum(x.area)
     from counters c
