@@ -64,22 +64,20 @@ def demo() -> None:
     """
     settings, gpus = with_a_gpu(Settings.load())
     path = settings.home / "demo" / "demo.csv"
-    with primary(settings) as connection:
+    with primary(settings) as connection:  # one embedded server from start to end
         experiment = choose_id(connection, str(path.resolve()), DEMO_EXPERIMENT)
-    write_template(_template("demo"), path.parent, overwrite=True)
-    number_demo(path, experiment)
-    file = checks.load(path, gpus, availability(settings))
-    out = console()
-    out.print(f"Running {escape(str(file.path))}: handwritten digits, trained alone and collocated.")
-    if experiment != DEMO_EXPERIMENT:
-        out.print(f"It is experiment {experiment}: experiment {DEMO_EXPERIMENT} belongs to another file.")
-    if gpus.gpus[0].simulated:
-        out.print(f"Its GPU is simulated (BENCH_SIMULATE={settings.simulate}): its metrics are not real.")
-    outcomes = run_file(settings, file)
-    failed = [outcome for outcome in outcomes if outcome.status != "finished"]
-    from hypergauge.insight.sharing.collocation import interference, verdict  # imports scipy
+        write_template(_template("demo"), path.parent, overwrite=True)
+        number_demo(path, experiment)
+        file = checks.load(path, gpus, availability(settings))
+        out = console()
+        out.print(f"Running {escape(str(file.path))}: handwritten digits, trained alone and collocated.")
+        if experiment != DEMO_EXPERIMENT:
+            out.print(f"It is experiment {experiment}: experiment {DEMO_EXPERIMENT} belongs to another file.")
+        if gpus.gpus[0].simulated:
+            out.print(f"Its GPU is simulated (BENCH_SIMULATE={settings.simulate}): its metrics are not real.")
+        outcomes = run_file(settings, file)
+        from hypergauge.insight.sharing.collocation import interference, verdict  # imports scipy
 
-    with primary(settings) as connection:
         out.print()
         chosen = [str(experiment)]
         out.print(comparison_table(sheet(compare(connection, chosen)), out.width))
@@ -89,7 +87,7 @@ def demo() -> None:
     out.print("\nNext:")
     for command, what in _NEXT.items():
         out.print(f"  {command.format(experiment):<36} {what}")
-    if failed:
+    if any(outcome.status != "finished" for outcome in outcomes):
         raise typer.Exit(1)
 
 
