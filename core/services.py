@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 import psutil
@@ -181,13 +182,14 @@ class Stack:
         url: str,
         health: str,
         environment: Mapping[str, str],
+        stdin: IO[bytes] | None = None,
     ) -> Service:
         """Start a service, without waiting for its answer; its output goes to ``BENCH_HOME/log/NAME.log``."""
         private.make_folder(self._settings.log_dir)
         with private.opened(self._settings.log_dir / f"{name}.log", "ab") as log:
             process = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=stdin or subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",

@@ -24,7 +24,7 @@ from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.lease import network_filesystem
 from hypergauge.sql.server.server_status import ServerStatus
 from hypergauge.stack.services.local_stack import availability
-from hypergauge.stack.services.unmeasured import unmeasured_message
+from hypergauge.stack.unmeasured import unmeasured_message
 
 if TYPE_CHECKING:
     from hypergauge.core.http.checks import Finding

@@ -17,7 +17,7 @@ from hypergauge.gpu import inventory
 from hypergauge.sql.queries.summaries import reachable_live_values
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.services.local_stack import local_stack
-from hypergauge.stack.services.unmeasured import watching_unmeasured
+from hypergauge.stack.unmeasured import watching_unmeasured
 
 if TYPE_CHECKING:
     from hypergauge.scheduler.events import Event

@@ -13,8 +13,8 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.dashboards.terminal import formatting, tables
 from hypergauge.sql.ingest.target_errors import FailingTarget
 from hypergauge.sql.ingest.targets import ClockOffset
-from hypergauge.stack.services.unmeasured import unmeasured_message
 from hypergauge.stack.status import Measured, Status
+from hypergauge.stack.unmeasured import unmeasured_message
 
 __all__ = ["register"]
 

@@ -17,7 +17,7 @@ from hypergauge.scheduler.supervision import is_running
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.services.grafana import ensure_grafana
 from hypergauge.stack.services.local_exporters import announced_here, answers
-from hypergauge.stack.services.tracking_server import own_tracking_server, start_tracking, tracking_uri
+from hypergauge.stack.services.tracking_server import own_tracking_server, starting_tracking, tracking_uri
 from hypergauge.stack.services.upkeep import restarting
 
 __all__ = ["START_SECONDS", "LocalStack", "availability", "ensure", "local_stack", "start_and_keep"]
@@ -42,7 +42,7 @@ def local_stack(settings: Settings, notify: Callable[[str], None]) -> Iterator[L
     A service that dies meanwhile is restarted. `notify` receives a message for each start, which takes seconds.
     """
     stack = Stack(settings)
-    with Database(settings) as database:
+    with contextlib.closing(Database(settings)) as database:
         stack.hold(lambda: ensure(stack, settings, database, notify))
         try:
             uri = tracking_uri(stack, settings)
@@ -72,7 +72,7 @@ def start_and_keep(settings: Settings, notify: Callable[[str], None]) -> list[Se
         except BenchError as error:
             failed.append(error)
 
-    with Database(settings) as database:
+    with contextlib.closing(Database(settings)) as database:
         stack.hold(start)
         stack.keep(True)
         services = stack.services()
@@ -113,7 +113,7 @@ def _problem(registry: Registry, name: str, options: ExporterOptions) -> str | N
 
 
 def ensure(stack: Stack, settings: Settings, database: Database, notify: Callable[[str], None]) -> None:
-    """Start the missing services concurrently, and wait until each answers.
+    """Open the database, start the missing services concurrently, and wait until each answers.
 
     Raises
     ------
@@ -121,6 +121,7 @@ def ensure(stack: Stack, settings: Settings, database: Database, notify: Callabl
         The running exporters measure other GPUs (real or simulated), and may be needed.
     """
     if _is_whole(stack, settings):
+        database.open()
         return
     _stop_exporters_of_other_gpus(stack, settings, notify)
     running = stack.services()
@@ -137,8 +138,12 @@ def ensure(stack: Stack, settings: Settings, database: Database, notify: Callabl
             started.append(stack.start(label, command, url=url, health=url, environment=environment))
 
     try:
-        if own_tracking_server(settings) and "mlflow" not in running:
-            started.append(start_tracking(stack, settings, database, environment, notify))
+        with contextlib.ExitStack() as starting:
+            if own_tracking_server(settings) and "mlflow" not in running:
+                started.append(
+                    starting.enter_context(starting_tracking(stack, settings, database, environment, notify))
+                )
+            database.open()
         services = announced_here(database, settings)
         for name, reason in availability(settings).items():
             if reason is None and not (name in services and answers(services[name])):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hypergauge.core.config.settings import Settings
@@ -12,7 +14,7 @@ from hypergauge.core.services import Service, Stack
 from hypergauge.scheduler.tracking.artifact_store import require_store, store_keys
 from hypergauge.sql.server.database import Database
 
-__all__ = ["own_tracking_server", "start_tracking", "tracking_uri"]
+__all__ = ["own_tracking_server", "starting_tracking", "tracking_uri"]
 
 
 def own_tracking_server(settings: Settings) -> bool:
@@ -26,11 +28,13 @@ def tracking_uri(stack: Stack, settings: Settings) -> str | None:
     return own.url if own else settings.tracking_uri
 
 
-def start_tracking(
+@contextlib.contextmanager
+def starting_tracking(
     stack: Stack, settings: Settings, database: Database, environment: dict[str, str], notify: Callable[[str], None]
-) -> Service:
+) -> Iterator[Service]:
     """Start MLflow's server on our database, in its own schema, or on the configured store.
 
+    The server loads MLflow within the context, so the caller opens the database there. It gets its store at the end.
     `notify` receives a message if the artifact store does not answer, or if the server's port has changed.
 
     Raises
@@ -38,12 +42,6 @@ def start_tracking(
     BadRequest
         The configured artifact store cannot be used.
     """
-    if settings.tracking_uri is None:
-        with database.session() as connection:
-            connection.execute("create schema if not exists mlflow")
-        store = database.sqlalchemy_url("mlflow")
-    else:
-        store = _absolute(settings.tracking_uri)
     artifacts = settings.artifacts or str(settings.home / "artifacts")
     try:
         require_store(artifacts)
@@ -51,21 +49,39 @@ def start_tracking(
         notify(f"{error}; runs continue, and their artifacts are delivered later")
     port = stack.lasting_port("mlflow", notify)
     url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    return stack.start(
-        "mlflow",
-        [*command, "--artifacts-destination", artifacts],
-        url=url,
-        health=f"{url}/health",
-        environment={
-            **{name: value for name, value in environment.items() if name != "MLFLOW_TRACKING_URI"},
-            **store_keys(),
-            "MLFLOW_BACKEND_STORE_URI": store,  # no argument, because `ps` would show its password
-            "MLFLOW_ALLOW_FILE_STORE": "true",  # the user may have configured a folder
-            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-            "MLFLOW_DISABLE_TELEMETRY": "true",
-        },
-    )
+    process = [sys.executable, "-m", f"{__package__}.mlflow_process"]
+    words = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1", "--artifacts-destination", artifacts]
+    reading, writing = os.pipe()
+    try:
+        with os.fdopen(reading, "rb") as store:
+            service = stack.start(
+                "mlflow",
+                [*process, *words],
+                url=url,
+                health=f"{url}/health",
+                environment={
+                    **{name: value for name, value in environment.items() if name != "MLFLOW_TRACKING_URI"},
+                    **store_keys(),
+                    "MLFLOW_ALLOW_FILE_STORE": "true",  # the user may have configured a folder
+                    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+                    "MLFLOW_DISABLE_TELEMETRY": "true",
+                },
+                stdin=store,
+            )
+        yield service
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and its log shows why
+            os.write(writing, f"{_store(settings, database)}\n".encode())
+    finally:
+        os.close(writing)
+
+
+def _store(settings: Settings, database: Database) -> str:
+    """Return the address of MLflow's store, which exists."""
+    if settings.tracking_uri is not None:
+        return _absolute(settings.tracking_uri)
+    with database.session() as connection:
+        connection.execute("create schema if not exists mlflow")
+    return database.sqlalchemy_url("mlflow")
 
 
 def _absolute(store: str) -> str:

@@ -17,7 +17,7 @@ from hypergauge.sql.ingest import targets
 from hypergauge.sql.ingest.targets import TargetRow, TargetState
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
-from hypergauge.stack.services.unmeasured import watching_unmeasured
+from hypergauge.stack.unmeasured import watching_unmeasured
 from tests.support.waiting import wait_for
 from tests.support.world import HOST, World
 
@@ -63,7 +63,7 @@ def test_a_host_on_which_nothing_is_measured_is_named(world: World, monkeypatch:
     found = {one["what"]: one for one in json.loads(bench(settings, "doctor", "--json"))}[f"host {HOST}"]
     assert not found["ok"]
     assert words in found["detail"]
-    monkeypatch.setattr("hypergauge.stack.services.unmeasured._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("hypergauge.stack.unmeasured._LOOK_SECONDS", 0.05)
     output: list[str] = []
     with watching_unmeasured(world.database, lambda: [run], output.append):
         wait_for(lambda: output, "a message")

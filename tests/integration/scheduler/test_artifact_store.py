@@ -28,7 +28,7 @@ from hypergauge.scheduler.requests.single_run import run_command
 from hypergauge.scheduler.tracking.artifact_store import require_store
 from hypergauge.scheduler.tracking.tracking import Tracking
 from hypergauge.sql.server.database import Database
-from hypergauge.stack.services.tracking_server import start_tracking
+from hypergauge.stack.services.tracking_server import starting_tracking
 from tests.conftest import own_database
 from tests.support.servers import relay
 from tests.support.servers.object_store import ObjectStore, object_store
@@ -140,7 +140,8 @@ def site(
         stack = Stack(settings)
         with Database(settings) as database:
             stack.keep(True)
-            service = start_tracking(stack, settings, database, dict(os.environ), print)
+            with starting_tracking(stack, settings, database, dict(os.environ), print) as service:
+                pass
             try:
                 stack.await_answer(service, 240)
                 yield Site(settings, database, service.url)

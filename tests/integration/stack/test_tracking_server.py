@@ -1,4 +1,4 @@
-"""MLflow's server of the local stack: a port that links to it can rely on."""
+"""MLflow's server of the local stack: its port, its process, and the store that it waits for."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import psutil
 import pytest
 
 from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import ServiceFailed
 from hypergauge.core.services import Stack
 from hypergauge.sql.server.database import Database
-from hypergauge.stack.services.tracking_server import start_tracking
-
+from hypergauge.stack.services.tracking_server import starting_tracking
 
 # The local stack's services are meant to outlive whoever starts them.
-@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+
+
 def test_its_port_is_the_same_after_the_stack_was_stopped(tmp_path: Path) -> None:
     """The port is chosen before the server answers, so the test waits for no answer."""
     settings = Settings(home=tmp_path / "home", tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
@@ -23,12 +25,34 @@ def test_its_port_is_the_same_after_the_stack_was_stopped(tmp_path: Path) -> Non
     found: list[tuple[str, str]] = []
     for _ in range(2):
         stack = Stack(settings)
-        service = start_tracking(stack, settings, Database(settings), dict(os.environ), messages.append)
-        try:
+        with starting_tracking(stack, settings, Database(settings), dict(os.environ), messages.append) as service:
             command = psutil.Process(service.pid).cmdline()
             found.append((service.url, command[command.index("--port") + 1]))
-        finally:
-            assert stack.stop_all() == ["mlflow"]
+        assert stack.stop_all() == ["mlflow"]
     assert found[0] == found[1]
     assert found[0][0].endswith(f":{found[0][1]}")
     assert messages == []
+
+
+def test_one_process_serves_a_store_that_was_ready_later(tmp_path: Path) -> None:
+    store = tmp_path / "later" / "mlflow.db"
+    settings = Settings(home=tmp_path / "home", tracking_uri=f"sqlite:///{store}")
+    stack = Stack(settings)
+    try:
+        with starting_tracking(stack, settings, Database(settings), dict(os.environ), print) as service:
+            store.parent.mkdir()
+        stack.await_answer(service, 240)
+        assert store.exists()
+        assert psutil.Process(service.pid).children() == []
+    finally:
+        stack.stop_all()
+
+
+def test_without_a_store_nothing_is_served(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home", tracking_uri=f"sqlite:///{tmp_path}/mlflow.db")
+    stack = Stack(settings)
+    with pytest.raises(InterruptedError), starting_tracking(stack, settings, Database(settings), {}, print) as service:
+        raise InterruptedError
+    with pytest.raises(ServiceFailed, match="ended before its database was ready"):
+        stack.await_answer(service, 240)
+    assert stack.stop_all() == ["mlflow"]
