@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.campaign import faults
-from benchmarks.database import capsules, dashboards, ingest, query, replica, storage, tracking
+from benchmarks.database import capsules, dashboards, ingest, packing, query, replica, storage, tracking
 from benchmarks.measurement import gpu, overhead, parse, scale, soak
 from benchmarks.scheduling import commands, schedule, spans
 from benchmarks.support.servers import Kind
@@ -27,6 +27,7 @@ BENCHMARKS: dict[str, Callable[..., Results]] = {
         "replica": replica,
         "dashboards": dashboards,
         "storage": storage,
+        "packing": packing,
         "mlflow": tracking,
         "overhead": overhead,
         "gpu": gpu,
@@ -54,7 +55,7 @@ def main(
         Kind | None,
         typer.Option(help="Database server: with our settings, or stock as its package installs it."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of `faults`; random by default.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of `faults` and `packing`; random by default.")] = None,
     only: Annotated[str | None, typer.Option(help="Faults for `faults` to use, such as clock,server.")] = None,
 ) -> None:
     """Run one benchmark and print its results."""

@@ -139,7 +139,7 @@ def maintain(
 ) -> None:
     """Do now what background jobs do in time.
 
-    That is: refresh aggregates, compress, and delete expired raw samples.
+    That is: refresh aggregates, compress or pack, and delete expired raw samples.
     """
     if keep_raw not in (None, "forever") and not re.fullmatch("[1-9][0-9]{0,4}", keep_raw or ""):
         raise BadRequest(f"--keep-raw is a number of days, 1 or more, or 'forever', not {keep_raw!r}")

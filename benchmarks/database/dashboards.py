@@ -1,4 +1,4 @@
-"""Every query of every dashboard over a week with two hundred runs."""
+"""Every query of every dashboard over a week with two hundred runs, and the comparison of all runs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks.database import query
 from benchmarks.support import grafana, week
 from benchmarks.support.servers import Kind, own_database
+from hypergauge.insight.comparison.comparison import compare
 from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
 from hypergauge.sql.schema.flavour import inspect
 from hypergauge.sql.server.database import Connection
@@ -30,7 +31,7 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
     """Return the milliseconds of each panel's slowest query, the slowest first, in a database of its own.
 
     The default is an embedded server; ``BENCH_DSN`` names another, and `server` a kind. A time is the median of five calls
-    until the last row arrives, undecoded. Variables select one run or workload, 8, 40 and all; on a dashboard of one run,
+    until the last row arrives, undecoded; that of the comparison is until its values are there. Variables select one run or workload, 8, 40 and all; on a dashboard of one run,
     one of six hours on 16 GPUs, a short one, one of a week, and a live one.
     """
     with own_database("dashboards", server) as database, database.connect() as connection:
@@ -49,12 +50,15 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
             for choice, value in choices(dashboard, cluster).items():
                 for where, median in timed(connection, dashboard, value):
                     taken[where] = max(taken.get(where, (0.0, "")), (median, choice))
+        compared = statistics.median(_comparison_milliseconds(connection) for _ in range(CALLS))
         slowest = sorted(taken.items(), key=lambda item: -item[1][0])
         return {
             "flavour": inspect(connection).flavour.value,
             "samples": counted[0],
             "runs": counted[1],
             "queries": float(len(taken)),
+            "run_summary_of_all_ms": _median(connection, "select * from run_summary"),
+            "compare_all_ms": compared,
             f"above_{LIMIT:g}_ms": float(sum(median > LIMIT for median, _ in taken.values())),
             **{f"{where} ({choice})": median for where, (median, choice) in slowest},
         }
@@ -142,6 +146,13 @@ def shown(connection: Connection, dashboard: grafana.Json, chosen: Mapping[str, 
         stop = time.time()
         start = stop - week.HOUR * float(hours[1] if hours else 6)
     return grafana.Span(start, stop)
+
+
+def _comparison_milliseconds(connection: Connection) -> float:
+    """Return the duration of ``bench compare`` of all runs, without the start of the command."""
+    began = time.perf_counter()
+    compare(connection, [str(week.EXPERIMENT)])
+    return (time.perf_counter() - began) * 1000
 
 
 def _median(connection: Connection, statement: str) -> float:

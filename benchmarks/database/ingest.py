@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ from hypergauge.collector.spool.queue import Spool
 from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 from hypergauge.collector.write.writer import Writer
 from hypergauge.sql.ingest import samples, targets
+from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.server.database import Connection, Database
 
@@ -31,6 +34,9 @@ __all__ = ["WholePath", "measure"]
 SCRAPES = 1200
 ROUNDS = 3
 HOUR = 3600
+# Samples of so many hours are packed, or compressed, while the whole path writes.
+_OLD_HOURS = 5
+_AGE = 5 * 24 * HOUR
 EXPOSITIONS = [exposition(seed) for seed in range(10)]
 
 
@@ -53,6 +59,10 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
                 bare.append(path.copy(SCRAPES))
                 if flavour is Flavour.TIMESCALEDB:
                     compressed.append(path.copy(SCRAPES, compressed=True))
+            for hour in range(_OLD_HOURS):
+                path.copy(HOUR, since=time.time() - _AGE + hour * HOUR)
+            with _packing(database, flavour) as packed:
+                beside = [path.write(SCRAPES) for _ in range(ROUNDS)]
             early, late = path.memory()
         rows = SCRAPES * SERIES
         results = {
@@ -61,6 +71,8 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
             "rows_per_second": rows / statistics.median(whole),
             "bare_copy_rows_per_second": rows / statistics.median(bare),
             "ratio": statistics.median(bare) / statistics.median(whole),
+            "ratio_while_packing": statistics.median(bare) / statistics.median(beside),
+            "packing_share": packed[0],
             "memory_after_10_minutes_mib": early / 2**20,
             "memory_after_an_hour_mib": late / 2**20,
         }
@@ -68,6 +80,36 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
             results["direct_compress_rows_per_second"] = rows / statistics.median(compressed)
             results["direct_compress_ratio"] = statistics.median(bare) / statistics.median(compressed)
         return {**results, **freshness(database, Path(folder))}
+
+
+@contextlib.contextmanager
+def _packing(database: Database, flavour: Flavour) -> Iterator[list[float]]:
+    """Pack the old samples within the context, or compress them again and again; yield the share of its time."""
+    share: list[float] = []
+    ended = threading.Event()
+    began = time.perf_counter()
+
+    def pack() -> None:
+        with database.session() as connection:
+            if flavour is Flavour.POSTGRESQL:
+                aggregates.pack(connection, datetime.now(UTC) - timedelta(days=1))
+            while flavour is Flavour.TIMESCALEDB and not ended.is_set():
+                connection.execute(
+                    "select public.compress_chunk(c, recompress => true)"
+                    " from public.show_chunks('bench.samples', older_than => now() - interval '1 day') c"
+                )
+        worked.append(time.perf_counter() - began)
+
+    worked: list[float] = []
+    thread = threading.Thread(target=pack, daemon=True)
+    thread.start()
+    try:
+        yield share
+    finally:
+        ended.set()
+        took = time.perf_counter() - began
+        thread.join()
+        share.append(min(worked[0] / took, 1.0))
 
 
 class WholePath:
@@ -92,12 +134,6 @@ class WholePath:
     def __exit__(self, *_: object) -> None:
         self._writer.stop()
         self._spool.close()
-        self._connection.execute("set timescaledb.max_tuples_decompressed_per_dml_transaction = 0")
-        self._connection.execute(
-            "delete from samples where series_id in (select series_id from series where target_id = %s)",
-            (self._target,),
-        )
-        self._connection.execute("delete from targets where target_id = %s", (self._target,))
 
     def write(self, scrapes: int, each: Callable[[int], object] = lambda _: None) -> float:
         """Send `scrapes` responses through the whole path, and return the seconds until the last row is committed."""
@@ -115,13 +151,17 @@ class WholePath:
             time.sleep(0.001)
         return time.perf_counter() - began
 
-    def copy(self, scrapes: int, *, compressed: bool = False) -> float:
-        """Copy the same number of rows of the same series into the same table, in one transaction, and return the seconds."""
+    def copy(self, scrapes: int, *, compressed: bool = False, since: float | None = None) -> float:
+        """Copy rows of the same series into the same table, in one transaction, and return the seconds.
+
+        They follow the last ones, or begin at the time `since`.
+        """
         ids = self._connection.execute("select series_id from series where target_id = %s", (self._target,)).fetchall()
         series = np.array([row[0] for row in ids], np.int32)
         count = scrapes * len(series)
+        clock = self._clock if since is None else itertools.count(int(since))
         columns = samples.Columns(
-            np.repeat([float(next(self._clock)) for _ in range(scrapes)], len(series)),
+            np.repeat([float(next(clock)) for _ in range(scrapes)], len(series)),
             np.tile(series, scrapes),
             np.zeros(count, np.int32),
             np.random.default_rng(0).random(count).round(6),
