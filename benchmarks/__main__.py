@@ -15,6 +15,7 @@ from benchmarks.database import capsules, dashboards, ingest, packing, query, re
 from benchmarks.measurement import gpu, overhead, parse, scale, soak
 from benchmarks.scheduling import commands, schedule, spans
 from benchmarks.support.servers import Kind
+from benchmarks.training.stepping import TrainingKind
 from hypergauge.core.errors import BadRequest, did_you_mean
 
 Results = Mapping[str, float | str]
@@ -48,20 +49,25 @@ def main(
     minutes: Annotated[
         float | None,
         typer.Option(
-            help="Duration of `soak` and `faults` (60), of each part of `scale` (5), or limit of `overhead` for resolving the slow-down (20)."
+            help="Duration of `soak` and `faults` (60), of each part of `scale` (5), or limit of `overhead` for each kind of training (20)."
         ),
     ] = None,
     server: Annotated[
         Kind | None,
         typer.Option(help="Database server: with our settings, or stock as its package installs it."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of `faults` and `packing`; random by default.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed of `faults` and `packing` (random), or of the order in `overhead` (1)."),
+    ] = None,
+    kind: Annotated[TrainingKind | None, typer.Option(help="Kind of training for `overhead`; all by default.")] = None,
+    hz: Annotated[int | None, typer.Option(min=1, max=10, help="Scrapes per second for `overhead` (1).")] = None,
     only: Annotated[str | None, typer.Option(help="Faults for `faults` to use, such as clock,server.")] = None,
 ) -> None:
     """Run one benchmark and print its results."""
     if name not in BENCHMARKS:
         raise BadRequest(f"there is no benchmark {name!r}{did_you_mean(name, BENCHMARKS)}")
-    given = {"minutes": minutes, "server": server, "seed": seed, "only": only}
+    given = {"minutes": minutes, "server": server, "seed": seed, "kind": kind, "hz": hz, "only": only}
     options = {option: value for option, value in given.items() if value is not None}
     for option in options:
         if option not in inspect.signature(BENCHMARKS[name]).parameters:
@@ -80,9 +86,14 @@ def main(
         print(json.dumps(results, indent=2))
     else:
         for key, value in results.items():
-            print(f"{key:<28} {value:,.3f}" if isinstance(value, float) else f"{key:<28} {value}")
+            print(f"{key:<28} {_shown(value) if isinstance(value, float) else value}")
     if results.get("resolved") == "not resolved" or results.get("findings"):
         raise typer.Exit(1)
+
+
+def _shown(value: float) -> str:
+    """Return a value with three decimals, or five if it is small."""
+    return f"{value:,.3f}" if abs(value) >= 0.1 or value == 0 else f"{value:.5f}"
 
 
 typer.run(main)

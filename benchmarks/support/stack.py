@@ -52,6 +52,8 @@ def running(
     *,
     others: Mapping[str, str] | None = None,
     simulate: str | None = None,
+    hz: int = 1,
+    lease: float | None = None,
 ) -> Iterator[RunningStack]:
     """Start exporters and a collector on `database`; it is ready when samples are written.
 
@@ -63,6 +65,10 @@ def running(
         More targets, by job, as ``host:port``.
     simulate
         Simulated GPUs, see `hypergauge.gpu.load`.
+    hz
+        Scrapes per second.
+    lease
+        The collector's lease in seconds, if not the default.
     """
     with contextlib.ExitStack() as started:
         processes, urls = {}, {}
@@ -75,8 +81,11 @@ def running(
         file = folder / "targets.json"
         file.write_text(json.dumps(targets))
         port = free_port()
-        words = ("collector", "run", "--targets", str(file), "--port", str(port))
-        collector = started.enter_context(_process(words, {"BENCH_HOME": str(folder), "BENCH_DSN": database.dsn}))
+        words = ("collector", "run", "--targets", str(file), "--port", str(port), "--interval", str(1 / hz))
+        variables = {"BENCH_HOME": str(folder), "BENCH_DSN": database.dsn}
+        if lease is not None:
+            variables["BENCH_LEASE"] = str(lease)
+        collector = started.enter_context(_process(words, variables))
         stack = RunningStack(processes, urls, collector, f"http://127.0.0.1:{port}/metrics", database)
         deadline = time.monotonic() + _READY_SECONDS
         while not stack.samples():

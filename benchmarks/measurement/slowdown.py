@@ -1,0 +1,269 @@
+"""Slow-down of a training by measuring, which is switched on and off every few seconds within the training.
+
+Off means that exporters, collector and the run's supervisor are stopped by SIGSTOP. The database server then idles. Its own
+background work (checkpoints, autovacuum, TimescaleDB's jobs) runs in both states and cancels out; the CPU account has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import psutil
+
+from benchmarks.measurement.estimate import Estimate, ratio, trimmed
+from benchmarks.measurement.windows import Block, Window, contrast, planned
+from benchmarks.support.servers import server_seconds
+from benchmarks.support.stack import RunningStack, cpu_seconds
+from benchmarks.support.supervised import supervised
+from benchmarks.training.members import TRAINER
+from benchmarks.training.stepping import SUFFIX, TrainingKind, members_of
+from benchmarks.training.steps import Progress, progress_at, steps_logged
+
+__all__ = ["HALF_WIDTH", "LEASE_SECONDS", "MeasuredBlock", "results", "slow_down"]
+
+# Whole numbers of scrapes at each rate, so that every window has the mean cost.
+WINDOW_SECONDS = 4.0
+# Dropped after each switch: scrapes that are late after a stop, and the last transaction of the collector before one.
+GUARD_SECONDS = 1.0
+HALF_WIDTH = 0.003
+_BLOCKS_AT_LEAST = 10
+# Leases are renewed every 4 s: once in each window, where 5 s by default would fall in the guards. Off lasts 10 s at most.
+LEASE_SECONDS = 12.0
+# Until imports, allocations and files are done.
+_START_SECONDS = 120.0
+_WARM_SECONDS = 5.0
+_ROOT = Path(__file__).parents[2]
+_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredBlock:
+    """Block with its windows."""
+
+    block: Block
+    windows: Sequence[Window]
+
+    def contrast(self, value: Callable[[Window], float]) -> float:
+        """Return the contrast of a value, on less off."""
+        return contrast(self.block, [value(window) for window in self.windows])
+
+
+@dataclass
+class Account:
+    """CPU seconds of measuring: exporters, collector, supervisor and database server, and the time they were on."""
+
+    stack: RunningStack
+    supervisor: int
+    on_seconds: float = 0.0
+    began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began = self._total()
+
+    @property
+    def share(self) -> float:
+        """Return the share of all cores, while on; an upper bound, since it has the server's work while off too."""
+        return (self._total() - self.began) / self.on_seconds / (os.cpu_count() or 1) if self.on_seconds else math.nan
+
+    def _total(self) -> float:
+        pids = [process.pid for process in (*self.stack.exporters.values(), self.stack.collector)]
+        return server_seconds(self.stack.database) + sum(cpu_seconds(pid) for pid in (*pids, self.supervisor))
+
+
+def slow_down(
+    stack: RunningStack, home: Path, kind: TrainingKind, *, seconds: float, seed: int
+) -> dict[str, float | str]:
+    """Return the slow-down of one kind of training within that many seconds, see `results`."""
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-steps-", dir=_memory()) as logs,
+        tempfile.TemporaryDirectory(prefix="bench-files-") as files,
+        supervised(
+            stack.database,
+            home,
+            [sys.executable, "-m", "benchmarks.training.stepping", kind, logs, files],
+            directory=_ROOT,
+            environment=_ONE_THREAD,
+            lease=LEASE_SECONDS,
+            timeout=seconds + _START_SECONDS + 60,
+        ) as supervisor,
+    ):
+        _await_steps(Path(logs))
+        switch = _Switch(stack, supervisor)
+        account = Account(stack, supervisor)
+        deadline = time.monotonic() + seconds
+        began, measured = time.monotonic(), list[MeasuredBlock]()
+        try:
+            for block in planned(Random(seed)):
+                measured.append(MeasuredBlock(block, list(_windows(block, switch, account, Path(logs)))))
+                left = deadline - time.monotonic()
+                if left < len(block.on) * (WINDOW_SECONDS + GUARD_SECONDS):
+                    break
+                if len(measured) >= _BLOCKS_AT_LEAST and _slower(measured, placebo=False).half_width <= HALF_WIDTH:
+                    break
+        finally:
+            switch.set(True)
+        return {**results(measured, account.share), "minutes": (time.monotonic() - began) / 60}
+
+
+def results(measured: Sequence[MeasuredBlock], cpu_share: float) -> dict[str, float | str]:
+    """Return the estimates from measured blocks, as relative changes with 95 % intervals.
+
+    ``slow_down`` is trimmed and adjusted for steal and clock rate, ``plain`` neither. ``placebo`` has the estimator of
+    ``slow_down``, where nothing was switched. ``cpu_per_step`` is the training's own CPU time for a step.
+    ``accounted`` adds the CPU time of measuring to that, as lost to a training that keeps all cores busy.
+    """
+    switched = [one for one in measured if not one.block.placebo]
+    slower, cpu = _slower(measured, placebo=False), _cpu_per_step(switched)
+    accounted = Estimate(*((1 + one) / (1 - cpu_share) - 1 for one in (cpu.value, cpu.low, cpu.high)))
+    plain = ratio(trimmed([one.contrast(_slowness) for one in switched], trim=0.0))
+    windows = [(on, window) for one in switched for on, window in zip(one.block.on, one.windows, strict=True)]
+    return {
+        **_fields("slow_down", slower),
+        **_fields("placebo", _slower(measured, placebo=True)),
+        **_fields("plain", plain),
+        **_fields("cpu_per_step", cpu),
+        "measuring_cpu_share": cpu_share,
+        **_fields("accounted", accounted),
+        "steal_on": _mean(window.steal for on, window in windows if on),
+        "steal_off": _mean(window.steal for on, window in windows if not on),
+        "steps_per_second": _mean(window.rate for _, window in windows),
+        "blocks": float(len(switched)),
+        "placebo_blocks": float(len(measured) - len(switched)),
+        "resolved": "resolved" if slower.half_width <= HALF_WIDTH else "not resolved",
+    }
+
+
+def _slower(measured: Sequence[MeasuredBlock], *, placebo: bool) -> Estimate:
+    """Return the slow-down, or the placebo's."""
+    blocks = [one for one in measured if one.block.placebo is placebo]
+    covariates = [[one.contrast(read) for one in blocks] for read in (_steal, _frequency)]
+    return ratio(trimmed([one.contrast(_slowness) for one in blocks], covariates))
+
+
+def _cpu_per_step(blocks: Sequence[MeasuredBlock]) -> Estimate:
+    return ratio(trimmed([one.contrast(lambda window: math.log(window.cpu_seconds / window.rate)) for one in blocks]))
+
+
+def _slowness(window: Window) -> float:
+    return -math.log(window.rate)
+
+
+def _steal(window: Window) -> float:
+    return window.steal
+
+
+def _frequency(window: Window) -> float:
+    return window.frequency
+
+
+def _fields(name: str, estimate: Estimate) -> dict[str, float | str]:
+    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values) or [math.nan]))
+
+
+@dataclass
+class _Switch:
+    """Switch of measuring, which is on at the beginning."""
+
+    stack: RunningStack
+    supervisor: int
+    on: bool = True
+
+    def set(self, on: bool) -> None:
+        """Stop or continue all of its processes; no signal is sent without a change."""
+        if on is not self.on:
+            number = signal.SIGCONT if on else signal.SIGSTOP
+            self.stack.signal(number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.supervisor, number)
+            self.on = on
+
+
+@dataclass(frozen=True, slots=True)
+class _Cores:
+    """Counters of all cores: seconds in all modes, seconds stolen by the hypervisor, clock rate in MHz."""
+
+    total: float
+    stolen: float
+    frequency: float
+
+    @classmethod
+    def read(cls) -> _Cores:
+        times, rate = psutil.cpu_times(), psutil.cpu_freq()
+        guests = times.guest + times.guest_nice  # also part of `user` and `nice`
+        return cls(sum(times) - guests, times.steal, rate.current if rate else 0.0)
+
+
+def _windows(block: Block, switch: _Switch, account: Account, logs: Path) -> Iterator[Window]:
+    for on in block.measured:
+        switch.set(on)
+        start = time.monotonic() + GUARD_SECONDS
+        _sleep_until(start)
+        before = _Cores.read()
+        end = start + WINDOW_SECONDS
+        _sleep_until(end)
+        after = _Cores.read()
+        account.on_seconds += on * (time.monotonic() - start + GUARD_SECONDS)
+        trainers, all_members = _between(logs, start, end)
+        yield Window(
+            rate=trainers / WINDOW_SECONDS,
+            cpu_seconds=all_members,
+            steal=(after.stolen - before.stolen) / max(after.total - before.total, 1e-9),
+            frequency=(before.frequency + after.frequency) / 2,
+        )
+
+
+def _between(logs: Path, start: float, end: float) -> tuple[float, float]:
+    """Return the trainers' steps and all members' CPU seconds between two times."""
+    steps = seconds = 0.0
+    for path in sorted(logs.glob(f"*{SUFFIX}")):
+        progress = _progress(path, start, end)
+        seconds += float(np.diff(progress.cpu_seconds)[0])
+        if path.name.startswith(TRAINER):
+            steps += float(np.diff(progress.steps)[0])
+    return steps, seconds
+
+
+def _progress(path: Path, start: float, end: float) -> Progress:
+    """Wait for the step after `end`, if necessary."""
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            return progress_at(path, (start, end))
+        except ValueError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def _await_steps(logs: Path) -> None:
+    """Wait until each member has made a step, and some seconds more."""
+    deadline = time.monotonic() + _START_SECONDS
+    while not (names := members_of(logs)) or not all(steps_logged(logs / f"{name}{SUFFIX}") for name in names):
+        if time.monotonic() > deadline:
+            raise RuntimeError("the training does not start")
+        time.sleep(0.2)
+    time.sleep(_WARM_SECONDS)
+
+
+def _sleep_until(moment: float) -> None:
+    time.sleep(max(moment - time.monotonic(), 0))
+
+
+def _memory() -> str | None:
+    """Return the folder of a file system in memory, ``None`` if there is none."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
