@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -61,24 +61,29 @@ class MeasuredBlock:
 
 @dataclass
 class Account:
-    """CPU seconds of measuring: exporters, collector, supervisor and database server, and the time they were on."""
+    """CPU seconds of measuring by part, and the time that it was on."""
 
     stack: RunningStack
     supervisor: int
     on_seconds: float = 0.0
-    began: float = field(init=False)
+    began: dict[str, float] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.began = self._total()
+        self.began = self._used()
 
     @property
-    def share(self) -> float:
-        """Return the share of all cores, while on; an upper bound, since it has the server's work while off too."""
-        return (self._total() - self.began) / self.on_seconds / (os.cpu_count() or 1) if self.on_seconds else math.nan
+    def shares(self) -> dict[str, float]:
+        """Return each part's share of all cores while on; upper bounds, since the database's has work while off too."""
+        cpu_seconds_on = self.on_seconds * (os.cpu_count() or 1)
+        return {part: (seconds - self.began[part]) / cpu_seconds_on for part, seconds in self._used().items()}
 
-    def _total(self) -> float:
-        pids = [process.pid for process in (*self.stack.exporters.values(), self.stack.collector)]
-        return server_seconds(self.stack.database) + sum(cpu_seconds(pid) for pid in (*pids, self.supervisor))
+    def _used(self) -> dict[str, float]:
+        return {
+            "exporters": sum(cpu_seconds(process.pid) for process in self.stack.exporters.values()),
+            "collector": cpu_seconds(self.stack.collector.pid),
+            "supervisor": cpu_seconds(self.supervisor),
+            "database": server_seconds(self.stack.database),
+        }
 
 
 def slow_down(
@@ -113,16 +118,18 @@ def slow_down(
                     break
         finally:
             switch.set(True)
-        return {**results(measured, account.share), "minutes": (time.monotonic() - began) / 60}
+        return {**results(measured, account.shares), "minutes": (time.monotonic() - began) / 60}
 
 
-def results(measured: Sequence[MeasuredBlock], cpu_share: float) -> dict[str, float | str]:
+def results(measured: Sequence[MeasuredBlock], shares: Mapping[str, float]) -> dict[str, float | str]:
     """Return the estimates from measured blocks, as relative changes with 95 % intervals.
 
     ``slow_down`` is trimmed and adjusted for steal and clock rate, ``plain`` neither. ``placebo`` has the estimator of
     ``slow_down``, where nothing was switched. ``cpu_per_step`` is the training's own CPU time for a step.
-    ``accounted`` adds the CPU time of measuring to that, as lost to a training that keeps all cores busy.
+    `shares` are those of measuring in the time of all cores, by part. ``accounted`` adds them to ``cpu_per_step``, as lost
+    to a training that keeps all cores busy.
     """
+    cpu_share = sum(shares.values())
     switched = [one for one in measured if not one.block.placebo]
     slower, cpu = _slower(measured, placebo=False), _cpu_per_step(switched)
     accounted = Estimate(*((1 + one) / (1 - cpu_share) - 1 for one in (cpu.value, cpu.low, cpu.high)))
@@ -134,6 +141,7 @@ def results(measured: Sequence[MeasuredBlock], cpu_share: float) -> dict[str, fl
         **_fields("plain", plain),
         **_fields("cpu_per_step", cpu),
         "measuring_cpu_share": cpu_share,
+        **{f"{part}_cpu_share": share for part, share in shares.items()},
         **_fields("accounted", accounted),
         "steal_on": _mean(window.steal for on, window in windows if on),
         "steal_off": _mean(window.steal for on, window in windows if not on),

@@ -13,6 +13,7 @@ from benchmarks.measurement.slowdown import MeasuredBlock, results
 from benchmarks.measurement.windows import Block, Window, planned
 
 RATE = 1000.0
+SHARES = {"exporters": 0.001, "collector": 0.002}
 
 
 def _measured(count: int, slow_down: float, noise: float, steal: float = 0.0) -> list[MeasuredBlock]:
@@ -29,7 +30,7 @@ def _measured(count: int, slow_down: float, noise: float, steal: float = 0.0) ->
 
 
 def test_a_known_slow_down_is_found() -> None:
-    found = results(_measured(120, 0.004, 0.005, steal=0.05), cpu_share=0.003)
+    found = results(_measured(120, 0.004, 0.005, steal=0.05), SHARES)
     assert found["resolved"] == "resolved"
     assert float(found["slow_down_low"]) < 0.004 < float(found["slow_down_high"])
     assert float(found["slow_down_high"]) - float(found["slow_down_low"]) < 0.003
@@ -41,17 +42,17 @@ def test_a_known_slow_down_is_found() -> None:
 
 
 def test_cpu_time_accounts_for_the_slow_down() -> None:
-    found = results(_measured(30, 0.004, 0.0), cpu_share=0.003)
+    found = results(_measured(30, 0.004, 0.0), SHARES)
     assert found["cpu_per_step"] == pytest.approx(0.001)
     assert found["accounted"] == pytest.approx(1.001 / 0.997 - 1)
     assert found["slow_down"] == pytest.approx(0.004)
 
 
 def test_noise_is_not_resolved() -> None:
-    assert results(_measured(30, 0.004, 0.05), cpu_share=0.003)["resolved"] == "not resolved"
+    assert results(_measured(30, 0.004, 0.05), SHARES)["resolved"] == "not resolved"
 
 
 def test_an_unknown_account_hides_no_other_result() -> None:
-    found = results(_measured(30, 0.004, 0.0), cpu_share=math.nan)
+    found = results(_measured(30, 0.004, 0.0), {"exporters": 0.001, "database": math.nan})
     assert found["resolved"] == "resolved"
     assert math.isnan(float(found["accounted"]))
