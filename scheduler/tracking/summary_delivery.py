@@ -22,6 +22,7 @@ from hypergauge.scheduler.tracking.summary_metrics import summary_metrics
 from hypergauge.sql.queries.summaries import summaries
 from hypergauge.sql.runs.tracked_summaries import mark_tracked, untracked, untracked_runs
 from hypergauge.sql.server.database import Database
+from hypergauge.sql.server.session import Session
 
 __all__ = ["SummaryDelivery", "deliver_summaries"]
 
@@ -43,6 +44,8 @@ class SummaryDelivery:
         self, database: Database, tracking_uri: Callable[[], str | None], interval: float = _INTERVAL_SECONDS
     ) -> None:
         self._database, self._tracking_uri = database, tracking_uri
+        # One connection for all looks: a new one every few seconds would cost the server as much as all of the writes.
+        self._session = Session(database, timeout=0)
         self._unknown: set[str] = set()
         self._deliveries = Periodic("delivery of summaries", self._deliver, interval, longest=_LONGEST_SECONDS)
 
@@ -53,11 +56,11 @@ class SummaryDelivery:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._deliveries.end()
+        if self._deliveries.end():
+            self._session.close()
 
     def _deliver(self) -> None:
-        with self._database.session() as connection:
-            run_ids = untracked(connection, self._unknown)
+        run_ids = self._session(untracked, self._unknown)
         uri = self._tracking_uri() if run_ids else None
         if uri is None:
             return
