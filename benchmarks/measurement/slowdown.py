@@ -118,7 +118,13 @@ def slow_down(
                     break
         finally:
             switch.set(True)
-        return {**results(measured, account.shares), "minutes": (time.monotonic() - began) / 60}
+        minutes, half_width = (time.monotonic() - began) / 60, _slower(measured, placebo=False).half_width
+        return {
+            **results(measured, account.shares),
+            "minutes": minutes,
+            # The width falls with the square root of the time; from few blocks it is itself uncertain.
+            "minutes_needed": minutes * max(half_width / HALF_WIDTH, 1) ** 2,
+        }
 
 
 def results(measured: Sequence[MeasuredBlock], shares: Mapping[str, float]) -> dict[str, float | str]:

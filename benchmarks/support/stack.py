@@ -116,15 +116,14 @@ def cpu_seconds(pid: int) -> float:
 @contextlib.contextmanager
 def _process(words: Sequence[str], variables: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "hypergauge.cli", *words],
         env={**environment, **variables},
         stdout=subprocess.PIPE,
         text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGCONT)
-        process.terminate()
-        process.wait()
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
