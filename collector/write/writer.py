@@ -39,6 +39,8 @@ _REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLi
 _MAINTENANCE_SECONDS = 1.0
 # Users with SQL as `bench_reader` may lift that role's 30 s; an export does, and copies a table for some minutes.
 _LONGEST_READ_SECONDS = 300.0
+# Interval of the checks for that, which list all connections.
+_READS_SECONDS = 10.0
 # Delay after which a run's last samples are stored: its last scrape is over, and so is the write.
 _SETTLED_SECONDS = 2.0
 # If nothing older than this waits in the parse queue or in the spool, all scraped samples are written.
@@ -64,7 +66,7 @@ class Writer(threading.Thread):
         self._tags = Tags()
         self._series = SeriesIds(spool.source)
         self._backoff = Backoff(0.2, 10.0)
-        self._maintained_at = float("-inf")
+        self._maintained_at = self._reads_checked_at = float("-inf")
         self._forgotten = 0
         self._at_once = _SAMPLES_AT_ONCE
 
@@ -222,7 +224,7 @@ class Writer(threading.Thread):
         columns = samples.Columns(times, ids.series, tags, values, dts)
         # Compression pays for a backlog; a live scrape has one sample per series.
         compressed = samples.worth_compressing(columns)
-        samples.copy_samples(connection, columns, raw_cutoff=state.raw_cutoff, compressed=compressed)
+        samples.copy_samples(connection, columns, raw_cutoff=state.raw_cutoff, compressed=compressed, table=state.table)
         self._request_retags(connection, ids, times, dts, tags)
         if (ended := np.unique(tags[times < state.now - _SETTLED_SECONDS])).any():
             samples.mark_unsummarised(connection, ended.tolist())
@@ -273,6 +275,9 @@ class Writer(threading.Thread):
             self._metrics.retagged.inc(moved)
         if written:
             samples.summarise_ended_runs(connection, settled)
+        if self._maintained_at - self._reads_checked_at < _READS_SECONDS:
+            return
+        self._reads_checked_at = self._maintained_at
         if cancelled := cancel_long_reads(connection, _LONGEST_READ_SECONDS):
             _log.warning("queries of bench_reader cancelled after %g s: %d", _LONGEST_READ_SECONDS, cancelled)
 

@@ -63,13 +63,14 @@ class WriteState:
     """State at the start of a write: the version of the run sets, and the raw cutoff, fixed until the transaction ends.
 
     `fresh` holds the batches that were not written before. `now` is the database's time. All times are Unix seconds;
-    `raw_cutoff` is ``-inf`` if retention has never deleted samples.
+    `raw_cutoff` is ``-inf`` if retention has never deleted samples. `table` is the table of samples.
     """
 
     fresh: frozenset[int]
     version: int
     raw_cutoff: float
     now: float
+    table: str
 
 
 def open_series(
@@ -89,7 +90,7 @@ def begin_write(connection: Connection, source: str, batches: Sequence[int]) -> 
     Open series before this call: otherwise a scheduler that creates the same resource waits for the whole transaction.
     """
     row = connection.execute(
-        "select fresh, version, raw_cutoff, now from begin_write(%s, %s)", (source, list(batches))
+        "select fresh, version, raw_cutoff, now, sample_table() from begin_write(%s, %s)", (source, list(batches))
     ).fetchone()
     assert row is not None
     return WriteState(frozenset(row[0]), *row[1:])
@@ -148,7 +149,12 @@ def worth_compressing(columns: Columns) -> bool:
 
 
 def copy_samples(
-    connection: Connection, columns: Columns, *, raw_cutoff: float = -np.inf, compressed: bool = False
+    connection: Connection,
+    columns: Columns,
+    *,
+    raw_cutoff: float = -np.inf,
+    compressed: bool = False,
+    table: str | None = None,
 ) -> None:
     """Write samples.
 
@@ -158,6 +164,8 @@ def copy_samples(
         Cutoff of retention, Unix seconds. Older samples go directly to the aggregates, since no refresh covers them.
     compressed
         Whether to write directly into the columnstore, see `worth_compressing`. No effect in plain PostgreSQL.
+    table
+        Table of samples if known, which saves a query.
     """
     behind = columns.times < raw_cutoff
     if behind.any():
@@ -167,7 +175,7 @@ def copy_samples(
     if compressed:
         columns = columns.where(np.lexsort((columns.times, columns.series_ids)))
         connection.execute("set local timescaledb.enable_direct_compress_copy = on")
-    _copy(connection, value(connection, str, "select sample_table()"), columns)
+    _copy(connection, table or value(connection, str, "select sample_table()"), columns)
 
 
 def _copy(connection: Connection, table: str, columns: Columns) -> None:

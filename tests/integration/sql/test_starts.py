@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
@@ -47,7 +48,7 @@ def test_a_run_begins_and_ends_while_samples_of_its_time_are_written(
     copy_samples = samples.copy_samples
     begun: list[str] = []
 
-    def begin_meanwhile(connection: Connection, columns: samples.Columns, **options: bool) -> None:
+    def begin_meanwhile(connection: Connection, columns: samples.Columns, **options: Any) -> None:
         copy_samples(connection, columns, **options)
         if not begun:
             begun.append(beside.run(start + 13.25, start + 77.5))
