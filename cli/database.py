@@ -36,6 +36,8 @@ from hypergauge.sql.server.session import Session
 from hypergauge.sql.server.upgrade import upgrade
 from hypergauge.sql.transfer.archive import Manifest
 from hypergauge.sql.transfer.backup import MLFLOW, backup
+from hypergauge.sql.transfer.move.move import move
+from hypergauge.sql.transfer.move.target import next_steps, target_settings
 from hypergauge.sql.transfer.restore import restore
 
 __all__ = ["register"]
@@ -186,6 +188,43 @@ def restore_(
     with _held() as database:
         manifest = restore(database, file, notify=_notify)
     _notify(f"restored {file}: {_describe(manifest)}; written {manifest.created_at} by hypergauge {manifest.release}")
+
+
+@app.command(
+    "move",
+    examples={
+        "bench db move postgresql://bench_owner@db/bench": "from the embedded database to a server",
+        "bench db move embedded": "back, into an empty BENCH_HOME",
+    },
+)
+def move_(
+    to: Annotated[
+        str,
+        typer.Argument(
+            metavar="DSN",
+            help="Connection string of the target, a file with it, or 'embedded'. `ps` shows passwords of arguments, but no file.",
+        ),
+    ],
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Accept plain PostgreSQL on a server with an unused TimescaleDB.")
+    ] = False,
+) -> None:
+    """Move everything to an empty database of either flavour, and compare both.
+
+    The source stays as it is. After an interruption the same command continues.
+    """
+    settings = Settings.load()
+    target = target_settings(settings, to)
+    with _held() as source, contextlib.closing(Database(target)) as database:
+        database.hold()
+        done = move(source, database, plain=plain, notify=_notify)
+    if done.earlier is not None:
+        _notify(f"nothing to do: this move to {done.server} ended at {done.earlier:%Y-%m-%d %H:%M} UTC")
+    else:
+        mlflow = f", MLflow's {done.mlflow} rows" if done.mlflow else ""
+        _notify(f"moved {done.runs} runs, {done.samples} samples{mlflow} to {done.server}; checksums agree")
+    for line in next_steps(settings, target):
+        _notify(line)
 
 
 @app.command("upgrade", examples={"bench db upgrade": "where another command asks for it"})

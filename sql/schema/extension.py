@@ -28,23 +28,48 @@ def create(connection: psycopg.Connection) -> None:
 
 def advice(connection: psycopg.Connection) -> str | None:
     """Return advice if the server has a TimescaleDB that this database does not use, else ``None``."""
-    version = _unused(connection)
-    if version is None:
+    if inspect(connection).flavour is Flavour.TIMESCALEDB:
         return None
-    name = connection.info.dbname
+    row = connection.execute(
+        """
+        select default_version, installed_version is not null, coalesce(comment, '') ~* 'apache',
+               current_setting('timescaledb.license', true) = 'apache'
+        from pg_available_extensions where name = 'timescaledb'
+        """
+    ).fetchone()
+    if row is None:
+        return None
+    version, created, apache_build, apache_license = row
     steps = []
-    if not _loaded(connection):
+    if created and _has_schema(connection):
+        steps.append("run `drop extension timescaledb` here")
+    if apache_build:
+        steps.append("replace the package by that of the Community build, such as timescaledb-2-postgresql-18")
+    if apache_license:
+        steps.append("set timescaledb.license = 'timescale' in postgresql.conf and restart the server")
+    if not created and not _loaded(connection):
         steps.append("add timescaledb to shared_preload_libraries in postgresql.conf and restart the server")
+    name = connection.info.dbname
     if _has_schema(connection):
         steps.append(
-            "run `bench db backup FILE`, set BENCH_DSN to a new database, run `create extension timescaledb` in it, "
-            "and `bench db restore FILE`; existing tables cannot be converted"
+            "make a new database, run `create extension timescaledb` in it, and `bench db move DSN`; existing tables cannot "
+            "be converted"
         )
-    else:
+    elif not created:
         steps.append(f'run `psql -d {name} -c "create extension timescaledb"` as a superuser, then `bench db migrate`')
-    return Page.OWN_DATABASE.after(
+    return Page.OWN_DATABASE.after(f"{_state(version, apache_build or apache_license, name)}{'; then '.join(steps)}")
+
+
+def _state(version: str, apache: bool, name: str) -> str:
+    if apache:
+        return (
+            f"TimescaleDB {version} of the server has the Apache license, so it lacks the columnstore (compression) and "
+            f"continuous aggregates: the database {name} works as plain PostgreSQL, slower and larger. For the Community "
+            "build, "
+        )
+    return (
         f"TimescaleDB {version} is installed on the server, and the database {name} does not use it: it works as plain "
-        f"PostgreSQL, slower and larger. If it is the Community build, {'; then '.join(steps)}"
+        "PostgreSQL, slower and larger. If it is the Community build, "
     )
 
 

@@ -98,7 +98,7 @@ def _changed(migration: Migration, digest: str) -> str:
     if made is Flavour.POSTGRESQL:
         return (
             "the tables were made in plain PostgreSQL, before the extension timescaledb was created in this database, and "
-            "cannot be changed: run `drop extension timescaledb`; or restore a backup into a database that has it from the start"
+            "cannot be changed: run `drop extension timescaledb`, then `bench db move` to a database that has it from the start"
         )
     if made is Flavour.TIMESCALEDB:
         return "the tables were made by TimescaleDB Community, which this server no longer has: see timescaledb.license"

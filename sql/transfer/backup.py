@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from hypergauge.sql.transfer.archive import Manifest, Table, writing
 from hypergauge.sql.transfer.members import copy_out, selected
 from hypergauge.sql.transfer.snapshot import snapshot
 
-__all__ = ["BELOW_CUTOFF", "LEFT_OUT", "MLFLOW", "backup"]
+__all__ = ["BELOW_CUTOFF", "LEFT_OUT", "MLFLOW", "backup", "definitions", "relations", "sequences"]
 
 # Tables that migrations fill, and devices that exist on a host now, which no other database may claim.
 LEFT_OUT = frozenset({"migrations", "functions_digest", "provisioned_devices"})
@@ -64,28 +63,33 @@ def backup(
         server = inspect(connection)
         with writing(path, replace=replace) as archive, snapshot(connection, "share update exclusive") as moment:
             tables = []
-            for table, query in _relations(connection, server.flavour):
+            for table, query in relations(connection):
                 tables.append(copied := copy_out(connection, archive, table, query))
                 if copied.rows >= 100_000:
                     notify(f"{table.schema}.{table.name}: {copied.rows} rows")
             scripts = {}
             if any(table.schema == MLFLOW for table in tables):
-                scripts[MLFLOW] = _scripts(database, archive, moment)
+                scripts[MLFLOW] = (f"{MLFLOW}/pre-data.sql", f"{MLFLOW}/post-data.sql")
+                for name, script in zip(scripts[MLFLOW], definitions(database, moment), strict=True):
+                    archive.writestr(name, script)
             manifest = Manifest(
                 release=__version__,
                 schema_version=max(versions),
                 server=server.describe(),
                 created_at=datetime.now(UTC).isoformat(timespec="seconds"),
                 tables=tuple(tables),
-                sequences=_sequences(connection),
+                sequences=sequences(connection),
                 scripts=scripts,
             )
             manifest.write(archive)
     return manifest
 
 
-def _relations(connection: Connection, flavour: Flavour) -> list[tuple[Table, sql.Composable]]:
-    """Return the tables to back up, each with its query. The row count is set later."""
+def relations(connection: Connection, left_out: Set[str] = LEFT_OUT) -> list[tuple[Table, sql.Composable]]:
+    """Return our and MLflow's tables without those of `left_out`, each with its query. The row count is set later.
+
+    ``bench.samples`` is one of them in both flavours, and so are the aggregates below the raw cutoff, ``bench.samples_10s``.
+    """
     found: list[tuple[Table, sql.Composable]] = []
     for schema, name, columns in connection.execute(
         """
@@ -97,7 +101,7 @@ def _relations(connection: Connection, flavour: Flavour) -> list[tuple[Table, sq
         """,
         ([*OURS, MLFLOW],),
     ).fetchall():
-        if schema in OURS and (name in LEFT_OUT | BELOW_CUTOFF | BEHIND_SAMPLES):
+        if schema in OURS and (name in left_out | BELOW_CUTOFF | BEHIND_SAMPLES):
             continue
         query = selected(schema, name, columns)
         if (schema, name) == ("bench", "samples"):
@@ -108,7 +112,7 @@ def _relations(connection: Connection, flavour: Flavour) -> list[tuple[Table, sq
         # A restore computes the coarser levels from this one.
         columns = ["bucket", "series_id", "runset_id", "n", "seconds", "area", "min", "max"]
         query = selected("bench", "samples_10s", columns) + sql.SQL(" where bucket < {}").format(sql.Literal(cutoff))
-        if flavour is Flavour.TIMESCALEDB:
+        if inspect(connection).flavour is Flavour.TIMESCALEDB:
             query += sql.SQL(" union all ") + selected(INTERNAL, "samples_10s_late", columns)
         found.append((Table("bench", "samples_10s", tuple(columns), 0), query))
     return found
@@ -124,7 +128,8 @@ def _cutoff(connection: Connection) -> datetime | None:
     return None if row is None else row[0]
 
 
-def _sequences(connection: Connection) -> dict[str, int]:
+def sequences(connection: Connection) -> dict[str, int]:
+    """Return the last value of each sequence that was used, by qualified name."""
     rows = connection.execute(
         """
         select format('%%I.%%I', schemaname, sequencename), last_value from pg_sequences
@@ -135,25 +140,25 @@ def _sequences(connection: Connection) -> dict[str, int]:
     return dict(rows)
 
 
-def _scripts(database: Database, archive: zipfile.ZipFile, moment: str) -> tuple[str, str]:
-    """Write the definitions of MLflow's tables with pg_dump, independent of MLflow's version."""
-    names = []
-    for section in ("pre-data", "post-data"):
-        done = subprocess.run(
-            [
-                str(Programs().folder / "pg_dump"), "--schema=mlflow", f"--section={section}", f"--snapshot={moment}",
-                "--no-owner", "--no-privileges", "--no-tablespaces", "--no-comments",
-            ],
-            env={**os.environ, **database.libpq_environment()},
-            capture_output=True,
-            check=False,
-        )  # fmt: skip
-        if done.returncode != 0:
-            raise StatementFailed(f"pg_dump failed: {done.stderr.decode(errors='replace').strip()}")
-        name = f"mlflow/{section}.sql"
-        archive.writestr(
-            name, b"".join(line for line in done.stdout.splitlines(keepends=True) if not _OPTIONAL.match(line))
-        )
-        names.append(name)
-    before, after = names
+def definitions(database: Database, moment: str) -> tuple[bytes, bytes]:
+    """Return the statements that create MLflow's tables, before and after their rows, independent of MLflow's version.
+
+    `moment` is the name of a snapshot. pg_dump reads the definitions.
+    """
+    before, after = (_dumped(database, moment, section) for section in ("pre-data", "post-data"))
     return before, after
+
+
+def _dumped(database: Database, moment: str, section: str) -> bytes:
+    done = subprocess.run(
+        [
+            str(Programs().folder / "pg_dump"), f"--schema={MLFLOW}", f"--section={section}", f"--snapshot={moment}",
+            "--no-owner", "--no-privileges", "--no-tablespaces", "--no-comments",
+        ],
+        env={**os.environ, **database.libpq_environment()},
+        capture_output=True,
+        check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise StatementFailed(f"pg_dump failed: {done.stderr.decode(errors='replace').strip()}")
+    return b"".join(line for line in done.stdout.splitlines(keepends=True) if not _OPTIONAL.match(line))

@@ -28,7 +28,7 @@ from hypergauge.sql.transfer.archive import BadBackup, Manifest, Table, opened
 from hypergauge.sql.transfer.backup import MLFLOW
 from hypergauge.sql.transfer.members import copy_in
 
-__all__ = ["restore"]
+__all__ = ["DIRECT_COMPRESS", "in_order", "owner", "restore", "set_owner"]
 
 _Name = tuple[str, str]  # schema and table
 # Table behind the view ``samples`` of plain PostgreSQL, from its schema version 3 on.
@@ -38,7 +38,7 @@ _TIMEOUT_SECONDS = 60.0
 # The server ends a connection some time after its client has closed it.
 _LEAVING_SECONDS = 3.0
 # Samples are sorted in a backup, so the server can compress them as they arrive.
-_DIRECT_COMPRESS = ("timescaledb.enable_direct_compress_copy", "timescaledb.enable_direct_compress_copy_client_sorted")
+DIRECT_COMPRESS = ("timescaledb.enable_direct_compress_copy", "timescaledb.enable_direct_compress_copy_client_sorted")
 
 
 def restore(database: Database, path: Path, notify: Callable[[str], None] = lambda _: None) -> Manifest:
@@ -137,7 +137,7 @@ def _fill(
     notify: Callable[[str], None],
 ) -> None:
     migrate(connection, to=earlier.version(manifest))
-    owners = {schema: _owner(connection, schema) for schema in manifest.scripts}
+    owners = {schema: owner(connection, schema) for schema in manifest.scripts}
     for schema, (before, _) in manifest.scripts.items():
         connection.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(schema)))
         connection.execute(archive.read(before))
@@ -145,9 +145,9 @@ def _fill(
     tables = _known(connection, flavour, manifest, notify)
     names = sql.SQL(", ").join(sql.Identifier(*name) for name in tables)
     connection.execute(sql.SQL("truncate {}").format(names))
-    for name in _DIRECT_COMPRESS:
+    for name in DIRECT_COMPRESS:
         connection.execute("select set_config(name, 'on', true) from pg_settings where name = %s", (name,))
-    for qualified in _in_order(connection, tables):
+    for qualified in in_order(connection, tables):
         table, target = tables[qualified]
         copy_in(connection, archive, table, target)
         if table.rows >= 100_000:
@@ -160,14 +160,14 @@ def _fill(
     for _, after in manifest.scripts.values():
         if script := archive.read(after).strip():
             connection.execute(script)
-    for schema, owner in owners.items():
-        _give(connection, schema, owner)
+    for schema, role in owners.items():
+        set_owner(connection, schema, role)
     migrate(connection)
     if flavour is Flavour.POSTGRESQL:
         connection.execute("select bench_internal.store_upper_levels()")
 
 
-def _owner(connection: Connection, schema: str) -> str:
+def owner(connection: Connection, schema: str) -> str:
     """Return the owner of a schema; for a missing schema, the current user."""
     row = connection.execute(
         "select coalesce((select pg_get_userbyid(nspowner) from pg_namespace where nspname = %s), current_user)",
@@ -177,8 +177,8 @@ def _owner(connection: Connection, schema: str) -> str:
     return str(row[0])
 
 
-def _give(connection: Connection, schema: str, owner: str) -> None:
-    """Assign a schema and its tables to `owner`, for example MLflow's own role."""
+def set_owner(connection: Connection, schema: str, role: str) -> None:
+    """Assign a schema and its tables to `role`, for example MLflow's own role."""
     changes = connection.execute(
         """
         select format('alter schema %%I owner to %%I', nspname, %(owner)s::text)
@@ -187,7 +187,7 @@ def _give(connection: Connection, schema: str, owner: str) -> None:
         select format('alter table %%I.%%I owner to %%I', schemaname, tablename, %(owner)s::text)
         from pg_tables where schemaname = %(schema)s and tableowner <> %(owner)s
         """,
-        {"schema": schema, "owner": owner},
+        {"schema": schema, "owner": role},
     ).fetchall()
     for (change,) in changes:
         connection.execute(change.encode())
@@ -218,7 +218,7 @@ def _target(flavour: Flavour, manifest: Manifest, table: Table, existing: Set[_N
     return earlier.target(manifest, table)
 
 
-def _in_order(connection: Connection, tables: Iterable[_Name]) -> list[_Name]:
+def in_order(connection: Connection, tables: Iterable[_Name]) -> list[_Name]:
     """Return the tables sorted so that a referenced table precedes its references."""
     graph: dict[_Name, set[_Name]] = {name: set() for name in tables}
     for schema, name, other_schema, other_name in connection.execute(

@@ -1,0 +1,1 @@
+"""Move of a whole database to another server: resumable, and verified by checksums."""
