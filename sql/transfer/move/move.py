@@ -102,19 +102,25 @@ class _Move:
         self._source, self._here, self._there, self._plain, self._notify = source, here, there, plain, notify
 
     def run(self) -> Moved:
+        """Move, and return the result."""
+        if _place(self._here) == _place(self._there):
+            raise BadRequest("the source and the target are the same database")
         self._check_source()
         self._open_target()
-        state = written_state(self._here)
-        cutoff = value(self._here, str, "select raw_cutoff::text from bench_internal.retention")
-        self._progress = Progress(self._there, _identity(self._here), cutoff)
         server = inspect(self._there).describe()
-        if self._progress.finished_at is not None:
-            return Moved(server, earlier=self._progress.finished_at)
         with snapshot(self._here, "share update exclusive") as moment:
+            state = written_state(self._here)
+            cutoff = value(self._here, str, "select raw_cutoff::text from bench_internal.retention")
+            self._progress = Progress(self._there, _identity(self._here), cutoff)
+            if self._progress.finished_at is not None:
+                return Moved(server, earlier=self._progress.finished_at)
             expected = self._copy(moment)
-            (keep_raw,) = self._here.execute("select keep_raw from bench_internal.retention").fetchone() or (None,)
+            keep_raw = aggregates.retention(self._here).keep_raw
         self._notify("Refreshing the aggregates …")
-        aggregates.maintain(self._there)
+        if inspect(self._there).flavour is Flavour.TIMESCALEDB:
+            aggregates.maintain(
+                self._there
+            )  # plain PostgreSQL would delete samples that TimescaleDB keeps with their chunk
         self._there.execute("analyze")
         self._notify("Verifying …")
         self._verify(expected)
@@ -143,8 +149,6 @@ class _Move:
     def _open_target(self) -> None:
         there = self._there
         there.execute(_SESSION)
-        if _place(self._here) == _place(there):
-            raise BadRequest("the source and the target are the same database")
         free = "select pg_try_advisory_lock(hashtext('bench.move'))"
         if not wait_until(lambda: there.execute(free).fetchone() == (True,), _LOCK_SECONDS):
             raise BadRequest("another move writes into the target")
