@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.campaign import faults
-from benchmarks.database import capsules, dashboards, ingest, packing, query, replica, storage, tracking
+from benchmarks.database import capsules, dashboards, ingest, move, packing, query, replica, storage, tracking
 from benchmarks.measurement import gpu, overhead, parse, scale, soak
 from benchmarks.scheduling import commands, schedule, spans
 from benchmarks.support.servers import Kind
@@ -29,6 +29,7 @@ BENCHMARKS: dict[str, Callable[..., Results]] = {
         "dashboards": dashboards,
         "storage": storage,
         "packing": packing,
+        "move": move,
         "mlflow": tracking,
         "overhead": overhead,
         "gpu": gpu,

@@ -15,12 +15,15 @@ from psycopg import conninfo
 
 from benchmarks.support.servers import installations
 from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BadRequest
 from hypergauge.sql.maintenance.background import FailingJob, failing_jobs
 from hypergauge.sql.maintenance.tuning import costly_settings
+from hypergauge.sql.schema import extension
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.schema.migrate import MigrationFailed
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.embedded import EmbeddedServer
+from hypergauge.sql.transfer.move.move import move
 from tests.conftest import Command, NewFolder, own_database, running
 from tests.support.data.backups import Empty
 from tests.support.servers.databases import own_server
@@ -185,11 +188,54 @@ def test_tables_made_in_plain_postgresql_stay_so(
                 assert inspect(connection).flavour is Flavour.POSTGRESQL
             for output in outputs(dsn, tmp_path, command, monkeypatch):
                 assert "works as plain PostgreSQL" in output
-                assert "`bench db backup FILE`" in output
+                assert "`bench db move DSN`" in output
             admin.execute("create schema public")
             admin.execute("create extension timescaledb")
         with pytest.raises(MigrationFailed, match="run `drop extension timescaledb`"):
             Database(settings).open()
+
+
+def test_the_command_of_the_superuser_is_named_where_the_user_may_not_create_it(
+    timescaledb_dsn: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with own_database(timescaledb_dsn, timescaledb=False) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
+        name = str(conninfo.conninfo_to_dict(dsn)["dbname"])
+        admin.execute(f'create role "{name}" login; grant usage on schema public to "{name}"'.encode())
+        user = Database(Settings(home=tmp_path, dsn=conninfo.make_conninfo(dsn, user=name)))
+        with user.session() as connection:
+            extension.create(connection)
+            assert f'`psql -d {name} -c "create extension timescaledb"` as a superuser' in str(
+                extension.advice(connection)
+            )
+        admin.execute(f'drop owned by "{name}"; drop role "{name}"'.encode())
+
+
+def test_the_apache_license_is_named(
+    apache_dsn: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with own_database(apache_dsn, timescaledb=False) as dsn:
+        for output in [
+            *outputs(dsn, tmp_path, command, monkeypatch),
+            *outputs(apache_dsn, tmp_path, command, monkeypatch),
+        ]:
+            assert (
+                "has the Apache license, so it lacks the columnstore (compression) and continuous aggregates" in output
+            )
+            assert "set timescaledb.license = 'timescale'" in output
+
+
+def test_a_move_misses_timescaledb_before_it_writes(
+    timescaledb_dsn: str, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with own_database(timescaledb_dsn, timescaledb=False) as dsn:
+        with psycopg.connect(dsn, autocommit=True) as admin:
+            admin.execute("drop schema public")  # where the extension would go
+        target = Database(Settings(home=tmp_path, dsn=dsn))
+        with pytest.raises(BadRequest, match=r"create extension timescaledb.*--plain moves into plain PostgreSQL"):
+            move(database, target)
+        with target.session() as connection:
+            assert connection.execute("select to_regclass('bench.runs')").fetchone() == (None,)
+        move(database, target, plain=True)
 
 
 def test_the_embedded_server_misses_nothing(
