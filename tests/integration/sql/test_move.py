@@ -11,11 +11,13 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import psycopg
 import pytest
 
-from hypergauge.core.errors import BadRequest, DatabaseUnavailable
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BadRequest, BenchError, DatabaseUnavailable
 from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database, StatementFailed
@@ -23,7 +25,10 @@ from hypergauge.sql.transfer.move import samples
 from hypergauge.sql.transfer.move.move import Differs, Moved, move
 from hypergauge.sql.transfer.move.samples import slices
 from hypergauge.sql.transfer.move.target import target_settings
+from tests.conftest import NewFolder
 from tests.support.data.backups import OTHER, Empty, contents, sums
+from tests.support.disks import fill, small_disk
+from tests.support.servers.databases import own_server
 from tests.support.world import World
 
 pytestmark = pytest.mark.flavours
@@ -319,19 +324,38 @@ def test_another_schema_version_is_refused(full: World, flavour: Flavour, empty:
 
 
 def test_a_full_disk_is_reported(full: World, flavour: Flavour, empty: Empty, monkeypatch: pytest.MonkeyPatch) -> None:
+    left(full)
+    error = psycopg.errors.DiskFull("could not extend file: No space left on device")
+    with monkeypatch.context() as patch:
+        patch.setattr(samples, "copy_slice", Mock(side_effect=error))
+        with pytest.raises(StatementFailed, match=r"no space is left on a server.*the same command continues"):
+            move(full.database, empty(OTHER[flavour]))
+
+
+@pytest.mark.slow
+def test_a_move_continues_after_a_full_disk(full: World, flavour: Flavour, new_folder: NewFolder) -> None:
+    """The server may stop on a full disk, as PostgreSQL does where its log cannot grow."""
+    table = full.connection.execute("select sample_table()").fetchone()
+    assert table is not None
+    full.connection.execute(
+        f"insert into {table[0]} select now() - interval '3 days' + n * interval '1 ms', 1, 0, random(), 1"
+        " from generate_series(1, 500000) n".encode()
+    )
+    full.refresh()
     expected = left(full)
-    there = empty(OTHER[flavour])
-    copy = samples.copy_slice
-
-    def without_space(*arguments: object) -> None:
-        raise psycopg.errors.DiskFull("could not extend file: No space left on device")
-
-    monkeypatch.setattr(samples, "copy_slice", without_space)
-    with pytest.raises(StatementFailed, match=r"no space is left on a server.*the same command continues"):
+    folder = new_folder() / "server"
+    with small_disk(folder, 1 << 30) as disk, own_server(OTHER[flavour], folder) as server:
+        there = Database(Settings(home=full.folder, dsn=server.dsn))
+        with there.open().session() as connection:
+            connection.execute("checkpoint")
+        ballast = fill(disk, leave=1 << 20)
+        with pytest.raises(BenchError, match=r"no space is left on a server|the connection to a server is lost"):
+            move(full.database, there)
+        ballast.unlink()
+        server.start()
+        server.wait()
         move(full.database, there)
-    monkeypatch.setattr(samples, "copy_slice", copy)
-    move(full.database, there)
-    assert content(there) == expected
+        assert content(there) == expected
 
 
 def test_a_target_is_named_in_several_ways(full: World, tmp_path: Path) -> None:
