@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, as_json, console, primary
+from hypergauge.cli.common import Json, as_json, console, counted, primary
 from hypergauge.cli.help import Commands
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, BenchError, DatabaseUnavailable
@@ -221,8 +221,9 @@ def move_(
     if done.earlier is not None:
         _notify(f"nothing to do: this move to {done.server} ended at {done.earlier:%Y-%m-%d %H:%M} UTC")
     else:
-        mlflow = f", MLflow's {done.mlflow} rows" if done.mlflow else ""
-        _notify(f"moved {done.runs} runs, {done.samples} samples{mlflow} to {done.server}; checksums agree")
+        mlflow = f", {counted(done.mlflow, 'row')} of MLflow" if done.mlflow else ""
+        moved = f"{counted(done.runs, 'run')}, {counted(done.samples, 'sample')}{mlflow}"
+        _notify(f"moved {moved} to {done.server}; checksums agree")
     for line in next_steps(settings, target):
         _notify(line)
 

@@ -76,7 +76,8 @@ def _database(settings: Settings) -> Iterator[Finding]:
     hint = ""
     if database.flavour is Flavour.POSTGRESQL:
         hint = Page.OWN_DATABASE.after(
-            "; for long or many runs, set BENCH_DSN to a TimescaleDB Community server, such as of `docker compose up -d`"
+            "; for long or many runs, set BENCH_DSN to a TimescaleDB Community server, such as of `docker compose up -d`; `bench db move` "
+            "brings your runs along"
         )
     yield "database", database.up, database.text + hint
     yield from slow

@@ -1,4 +1,4 @@
-"""Move of a week's samples to TimescaleDB and back: each way copies, compresses or packs, and verifies.
+"""Move of some days' samples to TimescaleDB and back: each way copies, compresses or packs, and verifies.
 
 Both servers are on this machine and share its cores.
 """
@@ -19,6 +19,8 @@ from hypergauge.sql.transfer.move.move import move
 
 __all__ = ["measure"]
 
+SAMPLES = 5_000_000
+
 
 def measure() -> dict[str, float | str]:
     """Return samples per second of each way, and the process's peak memory."""
@@ -29,8 +31,11 @@ def measure() -> dict[str, float | str]:
     ):
         with source.session() as connection:
             cluster = week.build(connection, time.time())
+            written = 0
             for columns in week.rows(cluster, connection):
                 samples.copy_samples(connection, samples.Columns(*columns))
+                if (written := written + len(columns[0])) >= SAMPLES:
+                    break
             aggregates.maintain(connection)
         count, there = _timed(source, server)
         _, here = _timed(server, back)

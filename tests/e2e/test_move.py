@@ -36,7 +36,7 @@ def test_a_user_moves_to_a_server_and_back(flavour: Flavour, request: pytest.Fix
             assert runs_of(embedded) == [("before", "finished")]
         (tmp_path / "owner.dsn").write_text(dsn)
         moved = embedded.bench("db", "move", tmp_path / "owner.dsn")
-        assert "moved 1 runs" in moved
+        assert "moved 1 run," in moved
         assert "checksums agree" in moved
         assert "set BENCH_DSN" in moved
         assert "nothing to do" in embedded.bench("db", "move", dsn)
@@ -50,7 +50,7 @@ def test_a_user_moves_to_a_server_and_back(flavour: Flavour, request: pytest.Fix
         # The old embedded database is still there.
         assert "not empty" in there.bench("db", "move", "embedded", status=2)
         (embedded.path / "postgres").rename(embedded.path / "postgres-before")
-        assert "moved 2 runs" in there.bench("db", "move", "embedded")
+        assert "moved 2 runs," in there.bench("db", "move", "embedded")
     back = Home(tmp_path / "home", tmp_path / "work")
     with back.stack():
         assert runs_of(back) == [("before", "finished"), ("after", "finished")]

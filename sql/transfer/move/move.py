@@ -23,7 +23,7 @@ from hypergauge.sql.server.rows import value
 from hypergauge.sql.transfer.backup import MLFLOW, definitions
 from hypergauge.sql.transfer.move import samples, tables
 from hypergauge.sql.transfer.move.checksums import Checksum
-from hypergauge.sql.transfer.move.progress import NEW_DATABASE, Part, Progress
+from hypergauge.sql.transfer.move.progress import NEW_DATABASE, Part, Progress, begun, refuse_content
 from hypergauge.sql.transfer.move.writers import refuse_writers, written_state
 from hypergauge.sql.transfer.snapshot import snapshot
 
@@ -117,10 +117,9 @@ class _Move:
             expected = self._copy(moment)
             keep_raw = aggregates.retention(self._here).keep_raw
         self._notify("Refreshing the aggregates …")
+        # Plain PostgreSQL has nothing to refresh, and would delete samples that TimescaleDB keeps with their chunk.
         if inspect(self._there).flavour is Flavour.TIMESCALEDB:
-            aggregates.maintain(
-                self._there
-            )  # plain PostgreSQL would delete samples that TimescaleDB keeps with their chunk
+            aggregates.maintain(self._there)
         self._there.execute("analyze")
         self._notify("Verifying …")
         self._verify(expected)
@@ -152,6 +151,8 @@ class _Move:
         free = "select pg_try_advisory_lock(hashtext('bench.move'))"
         if not wait_until(lambda: there.execute(free).fetchone() == (True,), _LOCK_SECONDS):
             raise BadRequest("another move writes into the target")
+        if not begun(there):
+            refuse_content(there)
         extension.create(there)
         if not self._plain and not applied(there) and (missed := extension.advice(there)):
             raise BadRequest(f"{missed}. Then retry; --plain moves into plain PostgreSQL")
@@ -162,7 +163,7 @@ class _Move:
     def _copy(self, moment: str) -> dict[Part, Checksum]:
         """Copy what is missing, and return the checksums of the source."""
         done = self._progress.parts()
-        found = tables.found_tables(self._here)
+        found = self._found()
         expected = {Part(name): relation.checksum(self._here) for name, relation in found.items()}
         self._refuse_used(done, found)
         expected |= self._copy_samples(done)
@@ -186,11 +187,18 @@ class _Move:
                 definitions(self._source, moment) if any(r.table.schema == MLFLOW for r in found.values()) else None
             )
             with self._there.transaction():
-                copied = tables.copy_tables(self._here, self._there, found, scripts, self._notify)
+                tables.copy_tables(self._here, self._there, found, scripts)
                 for part, checksum in others.items():
                     self._progress.mark(part, checksum)
-            expected = {part: one for part, one in expected.items() if part not in others or part.table in copied}
         return expected
+
+    def _found(self) -> dict[str, tables.Relation]:
+        """Return the source's tables, without those that are no table of hypergauge's."""
+        here, there = tables.found_tables(self._here), tables.found_tables(self._there)
+        unknown = {name for name, one in here.items() if name not in there and one.table.schema != MLFLOW}
+        for name in sorted(unknown):
+            self._notify(f"left out: {name} is not a table of hypergauge's")
+        return {name: relation for name, relation in here.items() if name not in unknown}
 
     def _refuse_used(self, done: dict[Part, Checksum | None], found: dict[str, tables.Relation]) -> None:
         """Refuse a target that another program has used since the interruption."""

@@ -12,7 +12,7 @@ from hypergauge.sql.server.database import Connection
 from hypergauge.sql.transfer.backup import MLFLOW, relations
 from hypergauge.sql.transfer.move.checksums import Checksum
 
-__all__ = ["NEW_DATABASE", "Part", "Progress"]
+__all__ = ["NEW_DATABASE", "Part", "Progress", "begun", "refuse_content"]
 
 NEW_DATABASE = "a move needs an empty database: `create database …`, or another BENCH_HOME for the embedded one"
 # Tables that migrations fill. Those of MLflow are replaced, if it has no runs.
@@ -52,11 +52,10 @@ class Progress:
     def __init__(self, connection: Connection, source: str, raw_cutoff: str) -> None:
         self._connection = connection
         self.finished_at: datetime | None = None
-        if connection.execute("select to_regclass('bench_move.move')").fetchone() == (None,):
-            _refuse_content(connection)
-            self._begin(source, raw_cutoff)
-        else:
+        if begun(connection):
             self._resume(source, raw_cutoff)
+        else:
+            self._begin(source, raw_cutoff)
 
     def _begin(self, source: str, raw_cutoff: str) -> None:
         with self._connection.transaction():
@@ -121,7 +120,19 @@ class Progress:
             self._connection.execute("drop table bench_move.parts")
 
 
-def _refuse_content(connection: Connection) -> None:
+def begun(connection: Connection) -> bool:
+    """Return whether a move into this database has begun."""
+    return connection.execute("select to_regclass('bench_move.move')").fetchone() != (None,)
+
+
+def refuse_content(connection: Connection) -> None:
+    """Refuse a target with rows in our tables, or with runs of MLflow.
+
+    Raises
+    ------
+    BadRequest
+        It has some.
+    """
     for table, query in relations(connection):
         if table.name in _FILLED or (table.schema == MLFLOW and table.name != "runs"):
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -66,9 +65,8 @@ def copy_tables(
     target: Connection,
     found: dict[str, Relation],
     scripts: tuple[bytes, bytes] | None,
-    notify: Callable[[str], None],
-) -> list[str]:
-    """Replace all other tables of the target, in its transaction. Return the names of the copied ones.
+) -> None:
+    """Replace all other tables of the target, in its transaction.
 
     Parameters
     ----------
@@ -81,11 +79,8 @@ def copy_tables(
     if scripts is not None:
         target.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(MLFLOW)))
         target.execute(scripts[0])
-    existing = set(target.execute("select schemaname, tablename from pg_tables").fetchall())
     wanted = {(one.table.schema, one.table.name): one for one in found.values() if not one.below_cutoff}
-    for name in wanted.keys() - existing:
-        notify(f"left out: {'.'.join(name)} is not a table of hypergauge's")
-    ordered = in_order(target, wanted.keys() & existing)
+    ordered = in_order(target, wanted)
     ours = [sql.Identifier(*name) for name in ordered if name[0] in OURS]
     target.execute(sql.SQL("truncate {}").format(sql.SQL(", ").join(sql.Identifier(*name) for name in ordered)))
     for table in ours:  # run sets are copied, and not built again
@@ -99,7 +94,6 @@ def copy_tables(
         if script := scripts[1].strip():
             target.execute(script)
         set_owner(target, MLFLOW, mlflow_owner)
-    return [".".join(name) for name in ordered]
 
 
 def _continue_sequences(source: Connection, target: Connection) -> None:
