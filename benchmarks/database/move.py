@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from benchmarks.support import week
-from benchmarks.support.servers import Kind, own_database
+from benchmarks.support.servers import Kind, own_database, server_seconds
 from hypergauge.sql.ingest import samples
 from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.server.database import Database
@@ -23,7 +23,7 @@ SAMPLES = 5_000_000
 
 
 def measure() -> dict[str, float | str]:
-    """Return samples per second of each way, and the process's peak memory."""
+    """Return samples per second of each way, the CPU time of a sample in all processes, and this process's peak memory."""
     with (
         own_database("from", Kind.POSTGRESQL) as source,
         own_database("to", Kind.TIMESCALEDB) as server,
@@ -37,17 +37,22 @@ def measure() -> dict[str, float | str]:
                 if (written := written + len(columns[0])) >= SAMPLES:
                     break
             aggregates.maintain(connection)
-        count, there = _timed(source, server)
-        _, here = _timed(server, back)
+        there = _timed("to_timescaledb", source, server)
+        here = _timed("back", server, back)
     peak = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+    return {**there, **here, "peak_mib": int(peak[1]) / 1024 if peak else math.nan}
+
+
+def _timed(name: str, source: Database, target: Database) -> dict[str, float | str]:
+    began, began_cpu = time.perf_counter(), _cpu_seconds(source, target)
+    count = move(source, target).samples
+    elapsed, cpu = time.perf_counter() - began, _cpu_seconds(source, target) - began_cpu
     return {
         "samples": float(count),
-        "to_timescaledb_per_second": count / there,
-        "back_per_second": count / here,
-        "peak_mib": int(peak[1]) / 1024 if peak else math.nan,
+        f"{name}_per_second": count / elapsed,
+        f"{name}_cpu_microseconds": cpu / count * 1e6,
     }
 
 
-def _timed(source: Database, target: Database) -> tuple[int, float]:
-    began = time.perf_counter()
-    return move(source, target).samples, time.perf_counter() - began
+def _cpu_seconds(*databases: Database) -> float:
+    return time.process_time() + sum(map(server_seconds, databases))
