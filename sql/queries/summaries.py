@@ -229,10 +229,15 @@ def final_metrics(
     with connection.cursor(row_factory=class_row(FinalMetric)) as cursor:
         return cursor.execute(
             """
-            select distinct on (run_id, key) run_id, key, step, value,
-                   min(value) over (partition by run_id, key) as min, max(value) over (partition by run_id, key) as max
-            from software_metrics join unnest(%s::text[], %s::timestamptz[]) as requested (run_id, before) using (run_id)
-            where before is null or time < before order by run_id, key, step desc, time desc
+            select run_id, key, last.step, last.value, min, max
+            from (select run_id, key, before, min(value) as min, max(value) as max
+                  from software_metrics join unnest(%s::text[], %s::timestamptz[]) as requested (run_id, before) using (run_id)
+                  where before is null or time < before group by run_id, key, before) x
+            cross join lateral (
+                select step, value from software_metrics s
+                where s.run_id = x.run_id and s.key = x.key and (before is null or time < before)
+                order by step desc, time desc limit 1) last
+            order by run_id, key
             """,
             (list(run_ids), [(before or {}).get(run) for run in run_ids]),
         ).fetchall()
