@@ -232,11 +232,11 @@ select r.run_id,
           and s.quantity = any('{listener_cpu_usage,cpu_usage,cpu_idle,cpu_iowait}')
         having bool_or(quantity = 'cpu_idle')) as overhead
 from runs r join run_flags m using (run_id)
-cross join lateral (
+left join lateral (  -- a left join, since the planner leaves it out where only other columns are read
     select max(coalesce(seen, seconds)) filter (where own) as seen, max(n) filter (where own) as n,
            max(max) filter (where not own) > 0 as throttled
     from (select s.*, quantity = 'cpu_usage' as own from run_summary_of(array[r.run_id], '{cpu_usage,gpu_throttled}') s
-          where metric is null and (scope = 'process' or quantity = 'gpu_throttled')) x) q;
+          where metric is null and (scope = 'process' or quantity = 'gpu_throttled')) x) q on true;
 
 -- Return whether any of some series measured run sets. PL/pgSQL, since SQL would be inlined, and planned for every chunk.
 create or replace function bench_internal.has_measured(
