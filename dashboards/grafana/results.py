@@ -44,8 +44,9 @@ def change(name: str, *, more_is_better: bool | None = False, **more: Any) -> Js
 
 
 ENDED_EARLY = for_name(
-    "Ended early",
-    custom__width=90,
+    "Early",
+    description="Runs that ended early: failed or stopped.",
+    custom__width=60,
     custom__cellOptions={"type": "color-text"},
     thresholds=thresholds((None, "text"), (1, "red")),
 )

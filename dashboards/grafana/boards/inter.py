@@ -89,7 +89,7 @@ def _table() -> Json:
         [
             query(
                 f"""
-                select title as "{results.SWATCH}", title as "Workload", runs as "Runs", failed as "Ended early", seconds as "Duration", seconds_change as "Δ time",
+                select title as "{results.SWATCH}", title as "Workload", runs as "Runs", failed as "Early", seconds as "Duration", seconds_change as "Δ time",
                        throughput as "Throughput", throughput_change as "Δ rate", per_run / 1000 as "kJ per run",
                        per_run_change as "Δ per run", n, energy_of as "Energy", energy / 1000 as "GPU kJ",
                        energy_change as "Δ energy", workload_id, experiment_id
