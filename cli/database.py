@@ -193,7 +193,7 @@ def restore_(
 @app.command(
     "move",
     examples={
-        "bench db move postgresql://bench_owner@db/bench": "from the embedded database to a server",
+        "bench db move postgresql://bench_owner@db/bench": "to a server",
         "bench db move embedded": "back, into an empty BENCH_HOME",
     },
 )

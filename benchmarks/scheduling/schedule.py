@@ -1,6 +1,7 @@
 """Cost of scheduling: empty scripts, as workloads in a row and as runs of one workload.
 
-The stack is up, so its start costs nothing here. ``workload_seconds`` is the cost of a workload beyond the bare command,
+The stack is up, so its start costs nothing here. A file's time lasts until its last script starts: at the end the command
+waits for the last samples, once for all workloads. ``workload_seconds`` is the cost of a workload beyond the bare command,
 from files of few and of more workloads; ``extra_run_seconds`` the cost of each further run of a workload, likewise;
 ``start_spread_seconds`` the time between the starts of one workload's first and last process, by their own clocks.
 """
@@ -70,7 +71,7 @@ class _Scheduling:
             raise RuntimeError(done.stderr.decode())
 
     def timed(self, runs: Sequence[int]) -> float:
-        """Schedule a file with a workload for each number of runs in `runs`; return the duration in seconds."""
+        """Schedule a file with a workload for each number of runs in `runs`; return the seconds until the last script starts."""
         self._experiment += 1
         rows = [
             f"{self._experiment},{workload},{self._script}"
@@ -79,15 +80,19 @@ class _Scheduling:
         ]
         file = self._folder / f"{self._experiment}.csv"
         file.write_text("\n".join(["Experiment,Workload,File", *rows]) + "\n")
-        began = time.perf_counter()
+        began = time.time()
         self.bench("schedule", str(file))
-        return time.perf_counter() - began
+        return max(self._starts(sum(runs))) - began
 
     def spread(self) -> float:
         """Return the time between first and last start of the newest workload's processes."""
-        newest = sorted((self._folder / "home" / "runs").iterdir(), key=lambda run: run.stat().st_ctime)[-RUNS[1] :]
-        starts = [float((run / "output.log").read_text()) for run in newest]
+        starts = self._starts(RUNS[1])
         return max(starts) - min(starts)
+
+    def _starts(self, count: int) -> list[float]:
+        """Return the Unix times at which the scripts of the newest runs started."""
+        newest = sorted((self._folder / "home" / "runs").iterdir(), key=lambda run: run.stat().st_ctime)[-count:]
+        return [float((run / "output.log").read_text()) for run in newest]
 
     def bare(self) -> float:
         """Return the duration of the bare command in seconds."""
