@@ -194,7 +194,7 @@ def restore_(
     "move",
     examples={
         "bench db move postgresql://bench_owner@db/bench": "to a server",
-        "bench db move embedded": "back, into an empty BENCH_HOME",
+        "bench db move embedded": "back, to an empty one",
     },
 )
 def move_(
