@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import zipfile
 from collections.abc import Sequence
 
@@ -10,10 +9,9 @@ from psycopg import sql
 
 from hypergauge.sql.server.database import Connection, StatementFailed
 from hypergauge.sql.transfer.archive import Table, blocks
+from hypergauge.sql.transfer.copying import row_blocks
 
 __all__ = ["copy_in", "copy_out", "selected"]
-
-_ROWS_AT_ONCE = 5000
 
 
 def selected(schema: str, name: str, columns: Sequence[str]) -> sql.Composed:
@@ -30,8 +28,7 @@ def copy_out(connection: Connection, archive: zipfile.ZipFile, table: Table, que
         archive.open(table.member, "w", force_zip64=True) as member,
         cursor.copy(sql.SQL("copy ({}) to stdout").format(query)) as copy,
     ):
-        rows = iter(copy)
-        while block := b"".join(itertools.islice(rows, _ROWS_AT_ONCE)):
+        for block in row_blocks(copy):
             member.write(block)
     return Table(table.schema, table.name, table.columns, cursor.rowcount)
 

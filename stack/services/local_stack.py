@@ -121,7 +121,7 @@ def ensure(stack: Stack, settings: Settings, database: Database, notify: Callabl
         The running exporters measure other GPUs (real or simulated), and may be needed.
     """
     if _is_whole(stack, settings):
-        database.open()
+        _open(database)
         return
     _stop_exporters_of_other_gpus(stack, settings, notify)
     running = stack.services()
@@ -143,7 +143,7 @@ def ensure(stack: Stack, settings: Settings, database: Database, notify: Callabl
                 started.append(
                     starting.enter_context(starting_tracking(stack, settings, database, environment, notify))
                 )
-            database.open()
+            _open(database)
         services = announced_here(database, settings)
         for name, reason in availability(settings).items():
             if reason is None and not (name in services and answers(services[name])):
@@ -157,6 +157,12 @@ def ensure(stack: Stack, settings: Settings, database: Database, notify: Callabl
     except BaseException:
         stack.stop_all([service.name for service in started])
         raise
+
+
+def _open(database: Database) -> None:
+    """Open a database that is not open: a failed second opening would release the server of a running command."""
+    if not database.opened:
+        database.open()
 
 
 def _is_whole(stack: Stack, settings: Settings) -> bool:

@@ -5,8 +5,6 @@ Packed samples never cross an hour, and slices begin at full hours: a packed row
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from psycopg import sql
@@ -14,6 +12,7 @@ from psycopg import sql
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import value
+from hypergauge.sql.transfer.copying import copy_between
 from hypergauge.sql.transfer.move.checksums import Checksum, samples_checksum
 from hypergauge.sql.transfer.move.progress import Part
 from hypergauge.sql.transfer.restore import DIRECT_COMPRESS
@@ -23,7 +22,6 @@ __all__ = ["SAMPLES", "checksum", "copy_slice", "delete_slice", "hours", "pack",
 SAMPLES = "bench.samples"
 # Rows that plain PostgreSQL has unpacked for a while: half a gigabyte.
 _ROWS_AT_ONCE = 5_000_000
-_BLOCK_ROWS = 5000
 _COLUMNS = sql.SQL("time, series_id, runset_id, value, dt")
 
 
@@ -69,9 +67,7 @@ def copy_slice(source: Connection, target: Connection, part: Part) -> None:
     table = value(target, str, "select sample_table()")
     reading = sql.SQL("copy ({} order by series_id, time) to stdout (format binary)").format(_rows(part))
     writing = sql.SQL("copy {} ({}) from stdin (format binary)").format(sql.Identifier(*table.split(".")), _COLUMNS)
-    with target.cursor().copy(writing) as into, source.cursor().copy(reading) as out:
-        for block in blocks(iter(out)):
-            into.write(block)
+    copy_between(source, reading, target, writing)
 
 
 def delete_slice(target: Connection, part: Part) -> None:
@@ -91,12 +87,6 @@ def pack(target: Connection) -> None:
     if inspect(target).flavour is Flavour.POSTGRESQL:
         target.execute("call pack(now() - interval '10 min')")
         target.execute("vacuum bench_internal.unpacked_samples")
-
-
-def blocks(rows: Iterator[bytes | bytearray | memoryview]) -> Iterator[bytes]:
-    """Join rows of COPY to larger blocks."""
-    while block := b"".join(itertools.islice(rows, _BLOCK_ROWS)):
-        yield block
 
 
 def _rows(part: Part) -> sql.Composed:

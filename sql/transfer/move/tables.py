@@ -11,8 +11,8 @@ from hypergauge.sql.schema.schemas import INTERNAL, OURS
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.transfer.archive import Table
 from hypergauge.sql.transfer.backup import MLFLOW, relations, sequences
+from hypergauge.sql.transfer.copying import copy_between
 from hypergauge.sql.transfer.move.checksums import Checksum, table_checksum
-from hypergauge.sql.transfer.move.samples import blocks
 from hypergauge.sql.transfer.restore import in_order, owner, set_owner
 
 __all__ = ["Relation", "copy_below_cutoff", "copy_tables", "found_tables"]
@@ -108,6 +108,4 @@ def _copy(source: Connection, target: Connection, relation: Relation, name: tupl
     reading = sql.SQL("copy ({}) to stdout").format(relation.query)
     columns = sql.SQL(", ").join(map(sql.Identifier, relation.table.columns))
     writing = sql.SQL("copy {} ({}) from stdin").format(sql.Identifier(*name), columns)
-    with target.cursor().copy(writing) as into, source.cursor().copy(reading) as out:
-        for block in blocks(iter(out)):
-            into.write(block)
+    copy_between(source, reading, target, writing)
