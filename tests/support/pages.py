@@ -173,6 +173,17 @@ def missing_line(shown: str, output: str) -> str | None:
     return None
 
 
+# A duration; on a busy machine one of seconds, "2.8 s", may be one of minutes, "1:02".
+_DURATION = re.compile(r"[\d.]+ s(?=\s|$)")
+_SOME_DURATION = "<duration>"
+
+
 def _pattern(line: str) -> re.Pattern[str]:
-    words = [word for word in line.split() if not set(word) <= set("─━-+|│=")]
-    return re.compile(r"[\s─━|│+=-]+".join(r"\S+" if re.search(r"\d", word) else re.escape(word) for word in words))
+    words = [word for word in _DURATION.sub(_SOME_DURATION, line).split() if not set(word) <= set("─━-+|│=")]
+    return re.compile(r"[\s─━|│+=-]+".join(map(_word, words)))
+
+
+def _word(word: str) -> str:
+    if word == _SOME_DURATION:
+        return r"(?:\S+ s|\d+(?::\d\d)+)"
+    return r"\S+" if re.search(r"\d", word) else re.escape(word)

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.support.home import Home
-from tests.support.pages import Reader, run_page
+from tests.support.pages import Reader, missing_line, run_page
 
 
 @pytest.fixture
@@ -37,3 +37,13 @@ def test_a_block_is_left_out_where_its_program_is_missing(reader: Reader) -> Non
     page.write_text(block.format("a-program-of-nobody") + block.format("sh"))
     assert run_page(page, reader) == 1
     assert (reader.home.folder / "blocks").read_text() == "ran\n"
+
+
+@pytest.mark.parametrize("line", ["duration  49.8 s  1:00", "duration  0.2 s  12.0 s", "duration  1:02:03  61.5 s"])
+def test_a_duration_may_be_shown_in_minutes_on_a_busy_machine(line: str) -> None:
+    assert missing_line("duration  2.8 s  4.8 s", f"name\n{line}\n") is None
+
+
+@pytest.mark.parametrize("line", ["duration  2.8 s", "duration  2.8 s  small", "makespan  2.8 s  4.8 s"])
+def test_another_line_is_no_duration(line: str) -> None:
+    assert missing_line("duration  2.8 s  4.8 s", line) == "duration  2.8 s  4.8 s"
