@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,23 @@ def home() -> Iterator[Home]:
         Home(Path(folder) / "home", Path(folder) / "work").stack() as home,
     ):
         yield home
-        all_tags_are_true(home)
+        try:
+            all_tags_are_true(home)
+        except AssertionError as error:
+            error.add_note(home.said())
+            raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failed test what the commands and services of its home said."""
+    report = yield
+    home = getattr(item, "funcargs", {}).get("home")
+    if call.when == "call" and report.failed and isinstance(home, Home):
+        report.sections.append(("commands and services", home.said()))
+    return report
 
 
 @pytest.fixture(scope="session")

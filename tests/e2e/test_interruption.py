@@ -30,6 +30,10 @@ class Scene:
     gates: dict[str, Path]
     schedule: Started
 
+    def await_starts(self, count: int) -> None:
+        """Wait until the scheduler has said `count` starts: it moves those that it could not release at once before."""
+        wait_for(lambda: self.schedule.output.read_text().count(" started\n") == count, f"{count} starts")
+
 
 def prepared(
     home: Home, experiment: int, *names: str, options: str = "", before: Sequence[str] = (), after: Sequence[str] = ()
@@ -70,8 +74,7 @@ def scenes(home: Home) -> dict[int, Scene]:
 def test_a_killed_scheduler_attaches_again(home: Home, scenes: dict[int, Scene]) -> None:
     scene = scenes[11]
     with scene.sheet.watched():
-        # Its scheduler moves the start of a run that it could not release at once, and then says so.
-        wait_for(lambda: scene.schedule.output.read_text().count("started") == 3, "their starts")
+        scene.await_starts(3)
         before = home.running(11, 2)
         scene.schedule.kill()
         assert scene.sheet.column("Status") == ["finished", "running", "running"]
@@ -220,7 +223,9 @@ def test_stop_ends_one_run_of_a_workload(home: Home, scenes: dict[int, Scene]) -
 
 
 def test_a_file_is_scheduled_by_one_command_at_a_time(home: Home, scenes: dict[int, Scene]) -> None:
-    scene, before = scenes[19], home.running(19)
+    scene = scenes[19]
+    scene.await_starts(1)
+    before = home.running(19)
     assert "experiment 19 " in home.bench("schedule", scene.sheet.path, status=2)
     assert home.running(19) == before
     scene.gates["only"].touch()

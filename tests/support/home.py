@@ -28,6 +28,8 @@ SCRIPTS = Path(__file__).parents[1] / "data" / "scripts"
 # Processes that ignore the signal are killed after this time.
 GRACE = 120.0
 GRACEFUL = ["env", f"BENCH_GRACE={GRACE:g}"]
+# Lines of each command and service in the report of a failed test.
+_LINES_SAID = 12
 # Safe path (-P): as for `bench`, modules of the working directory must not be imported.
 COMMAND = [sys.executable, "-P", "-m", "hypergauge.cli"]
 
@@ -270,6 +272,12 @@ class Home:
     def artifact(self, run_id: str, path: str = "output.log") -> bytes:
         """Return an artifact in MLflow."""
         return self.mlflow("get-artifact", run_uuid=run_id, path=path)
+
+    def said(self) -> str:
+        """Return the last lines of all commands and services, for the report of a failed test."""
+        files = [*sorted((self.path / "log").glob("*.log")), *sorted(self.folder.glob("output-*.txt"))]
+        ends = {file.name: file.read_text(errors="replace").splitlines()[-_LINES_SAID:] for file in files}
+        return "\n".join(line for name, lines in ends.items() if lines for line in (f"--- {name}", *lines))
 
     def end(self) -> None:
         """End the commands that are still running."""
