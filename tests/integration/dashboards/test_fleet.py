@@ -207,6 +207,15 @@ def test_the_users_of_a_device_have_no_gaps_and_overlaps(world: World, now: floa
     ) == [("GPU 0",)]
 
 
+def test_devices_are_in_the_order_of_their_numbers(world: World, now: float) -> None:
+    for number in (10, 2):
+        world.write(world.gauge("bench_gpu_power_watts", [now], [70.0], gpu(number), "nvml"))
+        world.run(now - 100, position=number, gpu=uuid(number))
+    asked = "select device from occupancy(to_timestamp(%s), to_timestamp(%s), {})"
+    assert query(world, asked.format(40), now - 50, now) == [("GPU 2",), ("GPU 10",)]
+    assert query(world, asked.format(1), now - 50, now) == [("GPU 2",)]
+
+
 def counter(
     world: World, metric: str, labels: Mapping[str, str], start: float, watts: float, seconds: int
 ) -> SpoolRecord:

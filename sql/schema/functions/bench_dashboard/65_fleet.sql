@@ -131,7 +131,7 @@ language sql stable rows 100 as $$
 $$;
 
 -- Return the runs on each device in an interval, those that shared it together, with the color of the first (see
--- `chart_style`); of the first `max_devices` devices by name. All hosts where `hosts` is null.
+-- `chart_style`); of the first `max_devices` devices by host and number. All hosts where `hosts` is null.
 create or replace function bench_dashboard.occupancy(
     start timestamptz, stop timestamptz, max_devices integer default 40, hosts text[] default null
 ) returns table ("time" timestamptz, ended timestamptz, device text, runs text, color text) language sql stable as $$
@@ -149,12 +149,12 @@ create or replace function bench_dashboard.occupancy(
         from had join run_titles(array(select run_id from had)) t using (run)
         group by place_id, runset_id, started_at, ended_at
     ), named as (
-        select t.*, concat_ws(' ', case when min(d.host) over () <> max(d.host) over () then d.host end, d.device) as device
+        select t.*, concat_ws(' ', case when min(d.host) over () <> max(d.host) over () then d.host end, d.device) as device,
+               dense_rank() over (order by d.host, device_number(d.device), d.device) as line
         from together t join devices d using (place_id)
     )
     select greatest(started_at, occupancy.start), least(coalesce(ended_at, now()), occupancy.stop), device, runs, color
-    from (select *, dense_rank() over (order by device) as line from named) x
-    where line <= occupancy.max_devices order by device, 1
+    from named where line <= occupancy.max_devices order by line, 1
 $$;
 
 -- Return the utilization of devices in an interval as `series_chart` does, with one row without a value for each GPU that was not
