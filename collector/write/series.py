@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,17 +28,29 @@ _OPENED_AT_ONCE = 1000
 class Found(NamedTuple):
     """Ids of each sample's series, of the series' resource, and of the reporting target; 0 if unknown.
 
-    `counters` is 1 for counters.
+    `counters` is 1 for counters. `resolutions` are those of the sensors; 0 keeps values as read.
     """
 
     series: Ids
     resources: Ids
     targets: Ids
     counters: Ids
+    resolutions: npt.NDArray[np.float64]
 
-    def where(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Found:
+    @staticmethod
+    def unknown(size: int = 0) -> Found:
+        """Return `size` unknown series."""
+        series, resources, targets, counters = np.zeros((4, size), np.int32)
+        return Found(series, resources, targets, counters, np.zeros(size))
+
+    @staticmethod
+    def joined(parts: Sequence[Found]) -> Found:
+        """Return all of `parts`, one after the other."""
+        return Found._make(np.concatenate(ids) for ids in zip(*parts, strict=True))
+
+    def where(self, which: npt.NDArray[np.bool_ | np.integer[Any]]) -> Found:
         """Return the ids of the selected samples."""
-        return Found(*(ids[which] for ids in self))
+        return Found._make(ids[which] for ids in self)
 
 
 class SeriesIds:
@@ -60,23 +72,21 @@ class SeriesIds:
 
     def of(self, connection: Connection, records: Sequence[SpoolRecord]) -> Found:
         """Return the ids for the samples of `records`, in their order; register new series."""
-        none = np.zeros(0, np.int32)
-        parts = [Found(none, none, none, none)]
+        parts = [Found.unknown()]
         for record in records:
             known = self._known(record)
             if not (found := known.series[record.refs]).all():
                 missing = np.unique(record.refs[found == 0]).tolist()
                 self._open(connection, {ref: record.series[ref] for ref in missing}, known)
-            parts.append(Found(*(ids[record.refs] for ids in known)))
-        return Found(*(np.concatenate(ids) for ids in zip(*parts, strict=True)))
+            parts.append(known.where(record.refs))
+        return Found.joined(parts)
 
     def _known(self, record: SpoolRecord) -> Found:
-        none = np.zeros(0, np.int32)
-        known = self._eras.pop(record.era, Found(none, none, none, none))
+        known = self._eras.pop(record.era, Found.unknown())
         if len(record) and (highest := int(record.refs.max())) >= len(known.series):
             # Doubles: linear time in total.
-            more = np.zeros(max(highest + 1 - len(known.series), len(known.series)), np.int32)
-            known = Found(*(np.concatenate([ids, more]) for ids in known))
+            more = max(highest + 1 - len(known.series), len(known.series))
+            known = Found.joined([known, Found.unknown(more)])
         self._eras[record.era] = known  # at the end: the first era is the least recently used
         if len(self._eras) > _ERAS:
             del self._eras[next(iter(self._eras))]
@@ -99,6 +109,7 @@ class SeriesIds:
                 for same, opened in zip(some, samples.open_series(connection, target_id, wanted), strict=True):
                     known.series[same], known.resources[same] = opened.series_id, opened.place_id
                     known.targets[same], known.counters[same] = target_id, new[same[0]].kind == "counter"
+                    known.resolutions[same] = opened.resolution or 0.0
 
     def _target(self, connection: Connection, one: SeriesDefinition) -> int | None:
         if one.target is None:

@@ -14,6 +14,7 @@ import psycopg
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.spool.queue import Spool
 from hypergauge.collector.spool.records import SpoolRecord
+from hypergauge.collector.write.resolution import rounded
 from hypergauge.collector.write.series import ELSEWHERE, Found, Ids, SeriesIds
 from hypergauge.collector.write.tags import Tags
 from hypergauge.core.errors import BenchError
@@ -214,6 +215,7 @@ class Writer(threading.Thread):
             if not len(times):
                 return 0
         self._refresh_tags(connection, state.version, float((times - dts).min()))
+        values = rounded(values, ids.resolutions)
         if parts := self._tags.parts(ids.resources, times, dts, ids.counters):
             divided = np.array([part.sample for part in parts])
             kept = np.concatenate([np.setdiff1d(np.arange(len(times)), divided), divided])

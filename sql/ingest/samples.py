@@ -38,10 +38,11 @@ _COMPRESSED_FROM = 100
 
 @dataclass(frozen=True, slots=True)
 class OpenedSeries:
-    """Series in the database: its id and its resource."""
+    """Series in the database: its id, its resource, and the resolution of its sensor; ``None`` keeps values as read."""
 
     series_id: int
     place_id: int
+    resolution: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def open_series(
     """Create or find series of one target, given as metric, labels and kind. The result keeps their order."""
     items = [{"metric": metric, "labels": dict(labels), "counts": kind == "counter"} for metric, labels, kind in series]
     rows = connection.execute(
-        "select series_id, place_id from open_series(%s, %s) order by ord", (target_id, Jsonb(items))
+        "select series_id, place_id, resolution from open_series(%s, %s) order by ord", (target_id, Jsonb(items))
     ).fetchall()
     return [OpenedSeries(*row) for row in rows]
 

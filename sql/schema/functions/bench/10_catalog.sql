@@ -279,3 +279,8 @@ on conflict (metric, match) where origin = '' do update set
     quantity = excluded.quantity, unit = excluded.unit, scale = excluded.scale, kind = excluded.kind,
     combine = excluded.combine, preference = excluded.preference,
     whole_device = excluded.whole_device, help = excluded.help;
+
+-- What sensors resolve; all other values stay as read. Activity is a mean over a second of a load that varies by far more.
+update metrics set resolution = 0.0001
+where origin = '' and resolution is distinct from 0.0001 and metric ~
+    '^DCGM_FI_PROF_\w+_(ACTIVE|OCCUPANCY)$|^bench_gpu_\w+_(active|occupancy)_ratio$|^nvidia_smi_mig_\w+_(activity|occupancy)_ratio$';

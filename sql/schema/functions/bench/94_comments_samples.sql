@@ -72,6 +72,7 @@ comment on column metrics.match is 'labels that a series has to have, as node_cp
 comment on column metrics.quantity is 'canonical quantity, such as gpu_power';
 comment on column metrics.unit is 'canonical unit';
 comment on column metrics.scale is 'factor from the exposed value to the canonical unit';
+comment on column metrics.resolution is 'what the sensor resolves: stored values of a gauge may differ by as much, in the unit of the exporter; null keeps them as read';
 comment on column metrics.kind is 'gauge or counter';
 comment on column metrics.combine is 'combination over devices and labels: sum, mean or max';
 comment on column metrics.preference is 'rank among the sources of a quantity; the lowest counts';

@@ -58,12 +58,12 @@ create or replace function bench_internal.stands_on_others(p_metric text, p_devi
 $$;
 
 -- Create or find series of one target. `p_series` is an array of {"metric", "labels", "counts"}; rows return in its order
--- (`ord` from 1). The labels decide the resource: a run's id, a GPU and its instance, else the host. The host is that of the
+-- (`ord` from 1), with the resolution of a gauge in the catalog. The labels decide the resource: a run's id, a GPU and its instance, else the host. The host is that of the
 -- target's labels, else `hostname` of the line, since a target in Kubernetes is a pod. A value of a whole GPU belongs to the
 -- GPU, on whichever instance it is repeated. A collector's own metrics belong to a process of no run, so that no run has them
 -- as its host's.
 create or replace function bench_internal.open_series(p_target integer, p_series jsonb)
-returns table (ord bigint, series_id integer, place_id integer) language plpgsql as $$
+returns table (ord bigint, series_id integer, place_id integer, resolution double precision) language plpgsql as $$
 #variable_conflict use_column
 declare
     source targets;
@@ -74,7 +74,7 @@ begin
         select w.ord, w.item ->> 'metric' as metric, w.item -> 'labels' as labels, (w.item ->> 'counts')::boolean as counts
         from jsonb_array_elements(p_series) with ordinality as w(item, ord)
     ), placed as (
-        select w.*, c.metric_id, coalesce(c.quantity, w.metric) as quantity,
+        select w.*, c.metric_id, c.resolution, coalesce(c.quantity, w.metric) as quantity,
                -- The hostname of nvitop-exporter is an address by default; placements of runs have names.
                coalesce((select name from unnest(array[w.labels ->> 'hostname', w.labels ->> 'Hostname']) as name
                          where not source.says_host and name !~ '^[0-9.]*$|:' limit 1), source.host) as host,
@@ -106,5 +106,6 @@ begin
              host = excluded.host
         returning series_id, place_id, metric, labels
     )
-    select w.ord, o.series_id, o.place_id from wanted w join opened o using (metric, labels);
+    select p.ord, o.series_id, o.place_id, case when not p.counts then p.resolution end
+    from placed p join opened o using (metric, labels);
 end $$;
