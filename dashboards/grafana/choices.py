@@ -14,6 +14,7 @@ __all__ = [
     "align",
     "baseline",
     "baseline_run",
+    "cut",
     "drawn",
     "experiment",
     "fit",
@@ -176,6 +177,12 @@ def align() -> Json:
 def fit(runs: str = RUNS) -> Json:
     """Return the hidden variable of the longest run's end, for `layout.fit_link`."""
     return choice("fit", "", f"select chart_end({runs})", several=False, hide=True) | {"skipUrlSync": True}
+
+
+def cut(runs: str = RUNS) -> Json:
+    """Return the hidden variable that ends the titles of charts on a common axis: empty if they show the longest run."""
+    asked = f"select * from chart_cut({runs}, $__timeFrom()::timestamptz, $__timeTo()::timestamptz)"
+    return choice("cut", "", asked, several=False, hide=True, timed=True) | {"skipUrlSync": True}
 
 
 def mlflow(url: str = "http://127.0.0.1:5000") -> Json:

@@ -17,6 +17,7 @@ __all__ = ["CHANGE", "ENDED_EARLY", "SWATCH", "change", "colored", "colored_by",
 _GRAY = {"[≈≠].*": "#8e8e8e"}
 _MORE_IS_WORSE = {"-.*": "blue", r"\+.*": "orange", **_GRAY}
 _MORE_IS_BETTER = {"-.*": "orange", r"\+.*": "blue", **_GRAY}
+_COUNTED = "Finished attempts in the means."
 CHANGE = "Interval of 95 % over repetitions, if there are several. ≈: the change may be noise. ≠: the baseline did other work."
 
 
@@ -182,7 +183,7 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
             ),
             swatch(),
             for_name("Status", mappings=parts.STATUS, custom__cellOptions={"type": "color-text"}, custom__width=75),
-            for_name("n", custom__width=50, description="Finished attempts in the means."),
+            for_name("n", custom__width=50, description=_COUNTED),
             for_name("Duration", unit="dthms", custom__width=85),
             change("Δ time", description=CHANGE),
             for_name("GPU kJ", custom__width=75),
@@ -198,5 +199,6 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
             ),
             *hidden("run_id", "from_ms", "to_ms"),
         ],
+        description=f"n: {_COUNTED} {CHANGE}",
         **more,
     )

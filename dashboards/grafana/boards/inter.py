@@ -23,6 +23,7 @@ __all__ = ["board"]
 _UID = "bench-inter"
 _RUNS = f"runs_of({WORKLOADS})"
 _METRIC = texts("metric")
+_COUNTED = "Repetitions in which every run finished."
 _RESULTS = f"workload_results({WORKLOADS}, ${{throughput:sqlstring}}, ${{baseline:sqlstring}})"
 _NO_ENERGY = "No GPU energy was measured."
 
@@ -61,6 +62,7 @@ def board() -> Json:
             choices.metric(["gpu_sm_active"], runs=_RUNS),
             choices.align(),
             choices.fit(_RUNS),
+            choices.cut(_RUNS),
             choices.mlflow(),
         ],
         annotations=[parts.failures(_RUNS)],
@@ -110,7 +112,7 @@ def _table() -> Json:
             results.swatch(),
             for_name("Runs", custom__width=50),
             results.ENDED_EARLY,
-            for_name("n", custom__width=50, description="Repetitions in which every run finished."),
+            for_name("n", custom__width=50, description=_COUNTED),
             for_name("Duration", unit="dthms", custom__width=85),
             for_name("Throughput", displayName="$throughput", custom__width=108),
             for_name("kJ per run", custom__width=88),
@@ -121,6 +123,7 @@ def _table() -> Json:
             for_name("Energy", custom__width=90),
             *hidden("workload_id", "experiment_id"),
         ],
+        description=f"n: {_COUNTED} {results.CHANGE}",
         empty=curves.CHOOSE,
         width=24,
         height=7,
@@ -166,7 +169,7 @@ def _durations() -> Json:
 
 def _curves() -> Json:
     return panels.timeseries(
-        "$metric over time: mean of runs, range of samples",
+        "$metric over time: mean of runs, range of samples$cut",
         **parts.in_unit_of(_METRIC, *curves.workload_curves(WORKLOADS, _METRIC)),
         overrides=curves.bands(),
         empty=curves.CHOOSE,

@@ -46,7 +46,7 @@ def board() -> Json:
             Row("$metric by step and by epoch", [_by("step"), _by("epoch")], collapsed=True, repeat="metric"),
             Row("Logged: $software", [_software_by_time(), _software_by_step()], repeat="software"),
             Row(
-                "Results by $parameter",
+                "Results by parameter: $parameter",
                 [_by_parameter("Duration", "seconds", "dthms"), _by_parameter("Last $result", "last", "short"),
                  _by_parameter("GPU energy", "energy", "joule")],
                 collapsed=True,
@@ -65,6 +65,7 @@ def board() -> Json:
             choices.parameter(),
             choices.drawn(curves.MAX_SERIES),
             choices.fit(),
+            choices.cut(),
             choices.mlflow(),
         ],
         annotations=[parts.phases(RUNS), parts.firings(RUNS), parts.failures(RUNS)],
@@ -78,7 +79,7 @@ def board() -> Json:
 
 def _curve() -> Json:
     return panels.timeseries(
-        "$metric over time$drawn",
+        "$metric over time$drawn$cut",
         **parts.drawn(*curves.run_curves(RUNS, _METRIC), metric=_METRIC),
         custom={"lineWidth": 2},
         overrides=curves.by_run(),
@@ -105,9 +106,10 @@ def _values() -> Json:
         **made | {"transformations": [*made["transformations"], results.colored()]},
         overrides=[
             results.swatch(),
-            for_name("Run", custom__width=145),
-            for_name("Mean", custom__width=75),
-            for_name("p95", custom__width=70),
+            for_name("Run", custom__minWidth=100),
+            # Wrapped: a cell that is too narrow for "0.879 cores" would show "879 cores".
+            for_name("Mean", custom__width=90, custom__wrapText=True),
+            for_name("p95", custom__width=85, custom__wrapText=True),
         ],
         empty=curves.CHOOSE,
         width=8,
@@ -142,7 +144,7 @@ def _by(axis: str) -> Json:
 
 def _software_by_time() -> Json:
     return panels.timeseries(
-        "$software over time$drawn",
+        "$software over time$drawn$cut",
         **parts.drawn(curves.software_curves(RUNS, _SOFTWARE)),
         custom={"spanNulls": True, "showPoints": "auto"},
         legend=("lastNotNull",),

@@ -57,6 +57,7 @@ def board() -> Json:
             choices.align() | {"hide": 2},
             choices.result(_RUNS),
             choices.fit(_RUNS),
+            choices.cut(_RUNS),
             choices.mlflow(),
         ],
         links=[
@@ -81,7 +82,7 @@ def _choices(slot: str, metrics: Sequence[str]) -> tuple[Json, Json, Json]:
 def _curves(slot: str) -> Json:
     metric = texts(f"metric_{slot}")
     return panels.timeseries(
-        f"{slot}: $metric_{slot}$drawn_{slot}",
+        f"{slot}: $metric_{slot}$drawn_{slot}$cut",
         **parts.drawn(*curves.run_curves(texts(f"run_{slot}"), metric), metric=metric),
         custom={"lineWidth": 2},
         overrides=curves.by_run(),

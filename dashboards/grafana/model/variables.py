@@ -8,7 +8,7 @@ from hypergauge.dashboards.grafana.queries import DATASOURCE, Json
 
 __all__ = ["choice", "custom", "textbox"]
 
-_ON_LOAD = 1
+_ON_LOAD, _ON_TIME_RANGE = 1, 2
 
 
 def choice(
@@ -21,6 +21,7 @@ def choice(
     description: str = "",
     hide: bool = False,
     labelled: bool = True,
+    timed: bool = False,
 ) -> Json:
     """Return a variable with the values of a query, in its order.
 
@@ -37,6 +38,8 @@ def choice(
         Whether it is invisible and set by links only.
     labelled
         Whether its label is shown; that of a variable that follows another may be left out.
+    timed
+        Whether its statement depends on the time range.
     """
     statement = " ".join(statement.split())
     made: Json = {
@@ -46,7 +49,7 @@ def choice(
         "datasource": DATASOURCE,
         "definition": statement,
         "query": statement,
-        "refresh": _ON_LOAD,
+        "refresh": _ON_TIME_RANGE if timed else _ON_LOAD,
         "sort": 0,
         "regex": "",
         "multi": several,

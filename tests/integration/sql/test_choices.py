@@ -133,6 +133,15 @@ def test_the_range_that_shows_the_longest_run_is_an_address_that_grafana_reads(w
     assert rows(world, "select chart_end(%s)", runs) == ["1970-01-02T01:15:00.000Z"]
 
 
+def test_titles_tell_that_a_chart_ends_before_the_longest_run(world: World) -> None:
+    runs = [world.run(START, START + 100), world.run(START - 9000, START - 0.2, position=2)]
+    asked = "select chart_cut(%s, to_timestamp(%s), to_timestamp(%s))"
+    assert rows(world, asked, runs, 0, 3600) == [" · first 01:00:00 of 02:29:59"]
+    assert rows(world, asked, runs, 0, 45) == [" · first 45.0 s of 02:29:59"]
+    assert rows(world, asked, runs, 0, 8999) == rows(world, asked, runs[:1], 0, 3600) == []
+    assert rows(world, asked, runs, 600, 3600) == []  # a part that the user has chosen
+
+
 def test_values_are_those_of_the_scope_that_a_chart_shows(world: World) -> None:
     alone = world.run(START, START + 100, workload=1, gpu=GPU)
     shared = [world.run(START + 200, START + 300, workload=2, position=n, gpu=GPU) for n in (1, 2)]

@@ -149,16 +149,16 @@ def test_a_verdict_names_the_best_of_the_finished_runs(world: World) -> None:
     assert fastest == "20/1/2 train: 00:01:20 (worst 00:03:20)"
     assert leanest is None
     assert best == "20/1/4 train: 0.95 (worst 0.8)"
-    assert failed == "1 of 4 failed: 20/1/3 train (failed)"
+    assert failed == "1 of 4 failed: 20/1/3 train"
     assert one(world, "select best from run_verdict(%s, 'lr')", runs) is None, "its better direction is unknown"
     fail(world, runs[3], "stopped")
     assert (
         one(world, "select failed from run_verdict(%s)", runs)
-        == "1 of 4 failed: 20/1/3 train (failed); 1 of 4 stopped: 20/1/4 train"
+        == "1 of 4 failed: 20/1/3 train; 1 of 4 stopped: 20/1/4 train"
     )
     fail(world, runs[3], "finished")
     world.connection.execute("update runs set status = 'running', ended_at = null where run_id = %s", (runs[0],))
-    assert one(world, "select failed from run_verdict(%s)", runs) == "1 of 4 failed: 20/1/3 train (failed); 1 running"
+    assert one(world, "select failed from run_verdict(%s)", runs) == "1 of 4 failed: 20/1/3 train; 1 running"
     other = world.run(START, START + 50, workload=2, name="other")
     log(world, other, "accuracy", 0.7)
     answers = one(world, "select fastest, best from run_verdict(%s, 'accuracy')", [*runs, other])
@@ -260,6 +260,9 @@ def test_without_a_whole_repetition_the_latest_attempts_count(world: World) -> N
     world.run(START + 200, START + 290, position=2, attempt=2)
     [(runs, bad, n, seconds, *_)] = rows(world, WORKLOADS, ids, str(ids[0]))
     assert (runs, bad, n, seconds) == (2, 0, 0, None), "they did not run at the same time"
+    world.run(START + 300, START + 400, workload=2)
+    both = one(world, "select fastest from workload_verdict(%s, 'runs per hour')", workloads(world))
+    assert both == "20/2 train: 00:01:40; 1 not finished"
     assert one(world, "select failed from workload_verdict(%s, 'runs per hour')", ids) == "none of 2"
 
 

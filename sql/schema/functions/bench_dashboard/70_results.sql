@@ -68,11 +68,11 @@ language sql immutable as $$
     select case when p_same then t.text else '≠ ' || ltrim(t.text, '≈ ') end from change_text(p_mine, p_base) as t (text)
 $$;
 
--- Return a duration as text, as tables show it: 4.2 s, 00:03:07, 167:50:00.
+-- Return a duration as text, as tables show it, in whole seconds that have passed: 4.2 s, 00:03:07, 167:50:00.
 create or replace function bench_internal.duration_text(p_seconds float8) returns text language sql immutable as $$
     select case when p_seconds < 60 then round(p_seconds::numeric, 1) || ' s'
                 else lpad(floor(p_seconds / 3600)::text, greatest(2, length(floor(p_seconds / 3600)::text)), '0')
-                     || to_char(make_interval(secs => mod(round(p_seconds)::bigint, 3600)), ':MI:SS') end
+                     || to_char(make_interval(secs => mod(floor(p_seconds)::bigint, 3600)), ':MI:SS') end
 $$;
 
 -- Return an energy in joules as text: 530 J, 12.5 kJ.
@@ -209,7 +209,7 @@ create or replace function bench_internal.unfinished(p_runs text[]) returns text
     select case when count(*) = count(*) filter (where status = 'finished') then 'none of ' || count(*)
                 else concat_ws('; ',
                     case when bool_or(failed) then format('%s of %s failed: %s', count(*) filter (where failed), count(*),
-                         some_of(array_agg(format('%s (%s)', title, status) order by nth) filter (where failed))) end,
+                         some_of(array_agg(concat(title, ' (' || nullif(status, 'failed') || ')') order by nth) filter (where failed))) end,
                     case when bool_or(stopped) then format('%s of %s stopped: %s', count(*) filter (where stopped), count(*),
                          some_of(array_agg(title order by nth) filter (where stopped))) end,
                     nullif(count(*) filter (where status = 'running'), 0) || ' running',
@@ -338,10 +338,12 @@ returns table (fastest text, leanest text, best text, failed text) language sql 
                array_agg(seconds order by nth) as seconds, array_agg(duration_text(seconds) order by nth) as durations,
                array_agg(per_run order by nth) as energies, array_agg(energy_text(per_run) order by nth) as energy_texts,
                count(distinct energy_of) as kinds, array_agg(throughput order by nth) as throughputs,
-               array_agg(to_char(throughput, '9.99EEEE')::float8::text order by nth) as throughput_texts
+               array_agg(to_char(throughput, '9.99EEEE')::float8::text order by nth) as throughput_texts, count(*) as n
         from finished
     )
-    select best_of(titles, seconds, durations, -1, works, variants),
+    -- A table may show a shorter duration: that of a workload with a run that did not finish.
+    select best_of(titles, seconds, durations, -1, works, variants)
+           || coalesce('; ' || nullif(cardinality(p_workloads) - n, 0) || ' not finished', ''),
            case when kinds = 1 then best_of(titles, energies, energy_texts, -1, works, variants) end,
            best_of(titles, throughputs, throughput_texts, 1, works, variants), unfinished(runs_of(p_workloads))
     from given
@@ -367,6 +369,14 @@ returns table (run text, title text, nth bigint, color text, stroke text) langua
     select t.run, t.title, t.nth,
            case when exists (select from many) and t.run_id not in (select run_id from named) then 'gray' else t.color end, t.stroke
     from titled_runs(p_runs) t
+$$;
+
+-- Return the end of the titles of charts whose range from 1970 ends before the longest of these runs; no row for others.
+create or replace function bench_dashboard.chart_cut(p_runs text[], p_from timestamptz, p_to timestamptz)
+returns setof text language sql stable as $$
+    select format(' · first %s of %s', duration_text(seconds), duration_text(longest))
+    from (select longest_run(p_runs) as longest, extract(epoch from p_to)::float8 as seconds) x
+    where p_from = timestamptz '1970-01-01 00:00:00+00' and floor(longest) > seconds
 $$;
 
 -- Return the intervals in which other runs used a GPU of a run.
