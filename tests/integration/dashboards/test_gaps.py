@@ -74,20 +74,22 @@ def test_a_gap_ends_the_line(world: World, start: float, every: int) -> None:
         "align": "time",
         "experiment": ["20"],
         "drawn": "",
+        "cut": "",
         "software": [],
     }
-    aligned = curves(world, "bench-intra", "$metric over time$drawn", chosen, grafana.Span(0, 120), "title")
+    aligned = curves(world, "bench-intra", "$metric over time$drawn$cut", chosen, grafana.Span(0, 120), "title")
     assert [breaks(curve) for curve in aligned.values()] == [[pytest.approx(40, abs=every)]] * 2
     workload: dict[str, grafana.Value] = {
         "workload": ["newest"],
         "experiment": ["20"],
         "metric": ["gpu_power"],
         "align": "time",
+        "cut": "",
     }
     whole = curves(
         world,
         "bench-inter",
-        "$metric over time: mean of runs, range of samples",
+        "$metric over time: mean of runs, range of samples$cut",
         workload,
         grafana.Span(0, 120),
         "title",

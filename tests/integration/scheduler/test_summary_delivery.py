@@ -12,6 +12,7 @@ from hypergauge.scheduler.tracking.summary_delivery import SummaryDelivery, deli
 from hypergauge.scheduler.tracking.tracking import OWN_TAG, Tracking
 from hypergauge.sql.runs.tracked_summaries import untracked
 from hypergauge.sql.schema.flavour import Flavour
+from hypergauge.sql.server.rows import value
 from tests.support.servers.mlflow import Proxy, mlflow_server
 from tests.support.waiting import wait_for
 from tests.support.world import World
@@ -60,7 +61,7 @@ def test_a_summary_is_logged_once_and_again_when_it_is_written_anew(world: World
     tracking = Tracking(uri)
     assert {one.key for one in tracking.new_metrics(run_id)} == {"loss", "system/cpu_utilization_percentage"}
 
-    start = float(time.time() // 600 * 600 - 3600)
+    start = value(world.connection, float, "select extract(epoch from started_at)::float8 from runs")
     world.write(
         world.gauge("bench_process_proportional_memory_bytes", [start + 9.5], [2e6], {"run_id": run_id}),
     )
