@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from psycopg.errors import CheckViolation
 
 from tests.support.world import World
 
@@ -43,5 +44,5 @@ def test_a_gauge_is_stored_to_the_resolution_of_its_metric(world: World) -> None
 
 
 def test_a_counter_has_no_resolution(world: World) -> None:
-    with pytest.raises(Exception, match="metrics_check"):
+    with pytest.raises(CheckViolation, match="metrics_check"):
         world.connection.execute("update metrics set resolution = 1 where metric = 'node_cpu_seconds_total'")

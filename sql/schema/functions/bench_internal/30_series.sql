@@ -58,10 +58,10 @@ create or replace function bench_internal.stands_on_others(p_metric text, p_devi
 $$;
 
 -- Create or find series of one target. `p_series` is an array of {"metric", "labels", "counts"}; rows return in its order
--- (`ord` from 1), with the resolution of a gauge in the catalog. The labels decide the resource: a run's id, a GPU and its instance, else the host. The host is that of the
--- target's labels, else `hostname` of the line, since a target in Kubernetes is a pod. A value of a whole GPU belongs to the
--- GPU, on whichever instance it is repeated. A collector's own metrics belong to a process of no run, so that no run has them
--- as its host's.
+-- (`ord` from 1), with the resolution of a gauge in the catalog. The labels decide the resource: a run's id, a GPU and its
+-- instance, else the host. The host is that of the target's labels, else `hostname` of the line, since a target in Kubernetes
+-- is a pod. A value of a whole GPU belongs to the GPU, on whichever instance it is repeated. A collector's own metrics belong
+-- to a process of no run, so that no run has them as its host's.
 create or replace function bench_internal.open_series(p_target integer, p_series jsonb)
 returns table (ord bigint, series_id integer, place_id integer, resolution double precision) language plpgsql as $$
 #variable_conflict use_column
