@@ -50,9 +50,12 @@ class GpuEnergy:
 
 
 class _Occupant(NamedTuple):
+    """Process on a GPU. `sm_time` is its share of time, `estimated` where it is an equal part of several processes'."""
+
     run_id: str | None
     instance: MigInstance | None
-    sm_utilization: float | None
+    sm_time: float | None
+    estimated: bool = False
 
 
 class EnergySplit:
@@ -66,10 +69,11 @@ class EnergySplit:
     ``sm_time``               without MIG: share of time in which the process's kernels ran
     ``instance_activity``     with MIG: activity of each instance's multiprocessors, times its compute slices
     ``instance_size``         with MIG: compute slices of the instances with processes
-    ``process_count``         equal parts for all processes
+    ``process_count``         equal parts for all processes, or for all clients of an MPS server
     ========================= =========================================================================================
 
-    The last known values of ended processes count. An instance's part is divided among its processes. Without processes,
+    Of an MPS server's clients the driver reports the utilization of all together: their part is known, and each of them has
+    an equal share of it. The last known values of ended processes count. An instance's part is divided among its processes. Without processes,
     all energy is idle. In each interval the parts add up to the GPU's energy.
     """
 
@@ -176,7 +180,7 @@ class _MeasuredGpu:
         for one, weight in weights:
             share = None
             if one.run_id is not None:
-                share = Share(one.run_id, _without_uuid(one.instance), method)
+                share = Share(one.run_id, _without_uuid(one.instance), "process_count" if one.estimated else method)
             yield share, weight / whole if whole else 1 / len(weights)  # activities may be too small to divide
 
     def _weights(self, sample: GpuSample, occupants: list[_Occupant]) -> tuple[str, list[tuple[_Occupant, float]]]:
@@ -184,8 +188,8 @@ class _MeasuredGpu:
             instances = {one.instance for one in occupants}
             if None not in instances:
                 return self._by_instance(sample, occupants)
-        elif any(one.sm_utilization for one in occupants):
-            return "sm_time", [(one, one.sm_utilization or 0.0) for one in occupants]
+        elif any(one.sm_time for one in occupants):
+            return "sm_time", [(one, one.sm_time or 0.0) for one in occupants]
         return "process_count", [(one, 1.0) for one in occupants]
 
     def _by_instance(self, sample: GpuSample, occupants: list[_Occupant]) -> tuple[str, list[tuple[_Occupant, float]]]:
@@ -211,10 +215,15 @@ class _MeasuredGpu:
 
 def _occupants(sample: GpuSample, runs: Mapping[int, str]) -> dict[int, _Occupant]:
     instances = instances_of(sample)
-    return {
-        process.pid: _Occupant(runs.get(process.pid), instances.get(process.gpu_instance_id), process.sm_utilization)
-        for process in sample.processes
-    }
+    clients = sum(process.mps for process in sample.processes)
+    occupants = {}
+    for process in sample.processes:
+        sm_time, estimated = process.sm_utilization, False
+        if sm_time is None and process.mps_utilization is not None:
+            sm_time, estimated = process.mps_utilization / clients, True
+        run_id, instance = runs.get(process.pid), instances.get(process.gpu_instance_id)
+        occupants[process.pid] = _Occupant(run_id, instance, sm_time, estimated)
+    return occupants
 
 
 def instances_of(sample: GpuSample) -> Mapping[int | None, MigInstance]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import replace
-from pathlib import Path
 
 from prometheus_client.core import Metric
 
@@ -26,8 +24,6 @@ __all__ = ["NvmlExporter"]
 
 # NVML's one reason for lower clocks that slows no process down.
 _IDLE = "gpu_idle"
-# The kernel truncates names to 15 characters.
-_MPS_SERVER = "nvidia-cuda-mps-server"[:15]
 
 
 class NvmlExporter:
@@ -107,12 +103,8 @@ class NvmlExporter:
     def _split_energy(self, sample: Sample, runs: dict[int, str], ended: Mapping[str, RunEnd]) -> None:
         # A process may have ended between the sample and the scan.
         known, self._runs = self._runs | runs, runs
-        gpus = tuple(
-            replace(one, processes=tuple(p for p in one.processes if p.pid in known or not _serves_mps(p.pid)))
-            for one in sample.gpus
-        )
         ends = {run_id: end.ended_at for run_id, end in ended.items()}
-        self._energy.update(replace(sample, gpus=gpus), known, ends)
+        self._energy.update(sample, known, ends)
         self._seen.update(dict.fromkeys(runs.values(), sample.time))
         self._seen = {
             run_id: seen_at
@@ -216,11 +208,3 @@ def _of_instance(instance: MigInstance | None) -> dict[str, str]:
 
 def _simulated(simulated: bool) -> dict[str, str]:
     return {"simulated": "true"} if simulated else {}
-
-
-def _serves_mps(pid: int) -> bool:
-    """Return whether a process is the MPS server, which has a context on the GPU but only computes for its clients."""
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().rstrip("\n") == _MPS_SERVER
-    except OSError:
-        return False

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from hypergauge.gpu.inventory import MigInstance
@@ -21,6 +23,8 @@ _LISTS = (
 _NO_INSTANCE = 2**32 - 1
 # NVML's codes for no new samples: success, which pynvml raises as an error, or not found.
 _NO_SAMPLES = {0, 6}
+# The kernel truncates names to 15 characters.
+_MPS_SERVER = "nvidia-cuda-mps-server"[:15]
 
 
 class Processes:
@@ -49,12 +53,9 @@ class Processes:
                 instance = instance_id if before.gpu_instance_id is None else before.gpu_instance_id
                 found[one.pid] = GpuProcess(one.pid, max(sizes, default=None), None, instance, before.mps or mps)
         utilization = self._utilization() if found and instances is None else None
-        if utilization is None:
-            return tuple(found[pid] for pid in sorted(found))
-        return tuple(
-            GpuProcess(pid, one.memory_bytes, utilization.get(pid, 0.0), one.gpu_instance_id, one.mps)
-            for pid, one in sorted(found.items())
-        )
+        servers = {pid for pid, one in found.items() if not one.mps and _serves_mps(pid)}
+        processes = [one for pid, one in sorted(found.items()) if pid not in servers]
+        return tuple(processes if utilization is None else _utilized(processes, servers, utilization))
 
     def _list(
         self, function: str, instances: Iterable[tuple[MigInstance, object]] | None
@@ -90,3 +91,22 @@ class Processes:
                 percents.setdefault(sample.pid, []).append(sample.smUtil)
         self._seen_until = max((sample.timeStamp for sample in samples), default=self._seen_until)
         return {pid: sum(of_one) / (100 * len(of_one)) for pid, of_one in percents.items()}
+
+
+def _utilized(processes: list[GpuProcess], servers: set[int], utilization: Mapping[int, float]) -> Iterable[GpuProcess]:
+    """Yield the processes with their utilization; the driver counts an MPS client's kernels as its server's."""
+    clients = sum(one.mps for one in processes)
+    of_clients = min(sum(utilization.get(pid, 0.0) for pid in servers), 1.0) if servers else None
+    for one in processes:
+        if one.mps:
+            own = utilization.get(one.pid, of_clients if clients == 1 else None)
+            yield replace(one, sm_utilization=own, mps_utilization=of_clients)
+        else:
+            yield replace(one, sm_utilization=utilization.get(one.pid, 0.0))
+
+
+def _serves_mps(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().rstrip("\n") == _MPS_SERVER
+    except OSError:  # it has ended
+        return False

@@ -20,11 +20,14 @@ class GpuProcess:
     memory_bytes
         Its device memory; ``None`` where the driver does not report it.
     sm_utilization
-        Share of time since the last sample in which its kernels ran, 0 to 1; ``None`` where unsupported, as under MIG.
+        Share of time since the last sample in which its kernels ran, 0 to 1; ``None`` where unknown: under MIG, and for
+        one of several clients of an MPS server.
     gpu_instance_id
         Its MIG instance.
     mps
         Whether it is a client of an MPS server.
+    mps_utilization
+        The same share of all clients of its server together, which is what the driver reports of them.
     """
 
     pid: int
@@ -32,6 +35,7 @@ class GpuProcess:
     sm_utilization: float | None = None
     gpu_instance_id: int | None = None
     mps: bool = False
+    mps_utilization: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class GpuSample:
     devices
         The whole GPU, or in MIG mode its instances.
     processes
-        Processes with a context on it, each once.
+        Processes with a context on it, each once; without MPS servers, which only compute for their clients.
     throttle
         By reason, whether it limits the clocks now; ``None`` where the driver does not report it.
     xids

@@ -37,7 +37,7 @@ class Contexts(Session):
         self._samples: dict[int, deque[_Sample]] = {}  # by GPU, earlier samples of this session
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: Any) -> list[Any]:
-        return self._running(handle, mps=False)
+        return self._running(handle)
 
     def nvmlDeviceGetMPSComputeRunningProcesses(self, handle: Any) -> list[Any]:
         return self._running(handle, mps=True)
@@ -49,7 +49,8 @@ class Contexts(Session):
     def nvmlDeviceGetProcessUtilization(self, handle: Any, timeStamp: int) -> list[Any]:
         """Return one sample of each active process: its mean since `timeStamp`.
 
-        The driver returns about six samples per second, at most the newest hundred.
+        MPS clients have none: the driver counts their kernels as their server's, which is not simulated. The driver
+        samples about once per second, and returns at most the newest hundred.
         """
         state = self._now()
         index, gpu, _, instance = self._device(state, handle)
@@ -62,8 +63,11 @@ class Contexts(Session):
             samples.append(now)
         found = []
         for key, busy in now.busy.items():
+            process = state["processes"][key]
+            if process["mps"]:
+                continue
             if since is None:
-                activity = state["processes"][key]["activity"].get(gpu["uuid"], 0.0) if timeStamp < now.stamp else 0.0
+                activity = process["activity"].get(gpu["uuid"], 0.0) if timeStamp < now.stamp else 0.0
             else:
                 activity = (busy - since.busy.get(key, 0.0)) / (now.at - since.at) if now.at > since.at else 0.0
             if activity > 0:
@@ -75,7 +79,8 @@ class Contexts(Session):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
         return found
 
-    def _running(self, handle: Any, mps: bool) -> list[Any]:
+    def _running(self, handle: Any, *, mps: bool = False) -> list[Any]:
+        """Return the processes, or only the clients of MPS servers."""
         state = self._now()
         _, gpu, model, instance = self._device(state, handle)
         if instance is not None:
@@ -89,7 +94,7 @@ class Contexts(Session):
             uuid = gpu["uuid"] if one is None else str(one["uuid"])
             total, reserved = memory_of(model, one)
             for key, process in state["processes"].items():
-                if process["ended"] is None and process["mps"] == mps and uuid in process["busy"]:
+                if process["ended"] is None and (process["mps"] or not mps) and uuid in process["busy"]:
                     entry = {
                         "pid": _pid(key),
                         "usedGpuMemory": min(process["resident"], total - reserved),

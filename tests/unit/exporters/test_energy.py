@@ -297,6 +297,16 @@ def test_totals_of_unneeded_runs_are_dropped() -> None:
 
 INSTANCES = [MigInstance(number, f"MIG-{number}", profile) for number, profile in ((1, "3g.20gb"), (7, "1g.5gb"))]
 NEXT = [replace(one, uuid=one.uuid + "-again") for one in INSTANCES]
+
+
+def test_clients_of_an_mps_server_have_equal_parts_of_its_share() -> None:
+    clients = [GpuProcess(pid, None, None, mps=True, mps_utilization=0.2) for pid in (2, 3)]
+    found = split(at(0, energy=0, power=50), at(1, on(9, 0.8), *clients, energy=1050, power=50))
+    assert parts(found) == {
+        "idle": 50, "other": pytest.approx(800), f"a {BY_COUNT}": pytest.approx(100), f"b {BY_COUNT}": pytest.approx(100),
+    }  # fmt: skip
+
+
 RATIOS = st.floats(0, 1)
 
 

@@ -291,17 +291,13 @@ def test_energy_of_another_homes_runs_is_other(process: Start, tmp_path: Path) -
     assert found("run_start_time_seconds", run_id=other_home) is None, "its home has it"
 
 
-def test_the_mps_server_has_no_energy(page: Page, process: Start, tmp_path: Path) -> None:
-    """It has a context on the GPU while MPS runs, and computes only for its clients."""
-    run_id = new_run(tmp_path)
-    client = GpuProcess(process(run_id), GIB, mps=True)
-    program = tmp_path / "nvidia-cuda-mps-server"
-    program.write_text("#!/bin/sh\necho\nread line\n")
-    program.chmod(0o700)
-    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
-        assert server.stdout is not None
-        server.stdout.readline()
-        page.exposition(T0, H100)
-        found = page.read(T0 + 1, moved(H100, client, GpuProcess(server.pid, GIB), joules=570))
-    assert found("attributed_energy_joules_total", run_id=run_id) == pytest.approx(500)
+def test_clients_of_one_mps_server_share_its_utilization(page: Page, process: Start, tmp_path: Path) -> None:
+    first, second = new_run(tmp_path), new_run(tmp_path)
+    clients = [GpuProcess(process(run_id), GIB, None, mps=True, mps_utilization=0.9) for run_id in (first, second)]
+    page.exposition(T0, H100)
+    found = page.read(T0 + 1, moved(H100, *clients, joules=570))
+    for run_id in (first, second):
+        assert found("run_memory_bytes", run_id=run_id) == GIB
+        assert found("run_sm_utilization_ratio", run_id=run_id) is None, "not 0: the driver does not tell them apart"
+        assert found("attributed_energy_joules_total", run_id=run_id, method="process_count") == pytest.approx(250)
     assert found("other_energy_joules_total") == 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pynvml
@@ -224,6 +226,41 @@ def test_each_process_is_listed_once() -> None:
     assert reader.read().gpus[0].processes == (GpuProcess(10, 5 * MIB, 0.5),)
     for card.no_samples in (pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_SUCCESS):
         assert reader.read().gpus[0].processes == (GpuProcess(10, 5 * MIB, 0.0),)
+
+
+@pytest.fixture
+def mps_server(tmp_path: Path) -> Iterator[int]:
+    """PID of a process with the name of NVIDIA's MPS server."""
+    program = tmp_path / "nvidia-cuda-mps-server"
+    program.write_text("#!/bin/sh\necho\nread line\n")
+    program.chmod(0o700)
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        yield server.pid
+
+
+def test_an_mps_server_computes_for_its_clients(mps_server: int) -> None:
+    """As an H200 with driver 580.159 lists them: utilization has the server's pid alone."""
+    nvml = NvmlDouble("t4")
+    (card,) = nvml.cards
+    first, second = Process(563, "M+C", 1_048_576_000), Process(564, "M+C", 1_405_091_840)
+    card.processes = [Process(mps_server, "C", 69_206_016), Process(492, "C", MIB), first, second]
+    now = int(time.time() * 1e6)
+    card.utilization = [(mps_server, now + 1, 20), (492, now + 2, 80)]
+    reader = GpuReader(nvml, nvml.clock)
+    assert reader.read().gpus[0].processes == (
+        GpuProcess(492, MIB, 0.8),
+        GpuProcess(563, 1_048_576_000, None, mps=True, mps_utilization=0.2),
+        GpuProcess(564, 1_405_091_840, None, mps=True, mps_utilization=0.2),
+    )
+    card.processes = [Process(mps_server, "C", 69_206_016), first]
+    card.utilization = [(mps_server, now + 3, 99)]
+    assert reader.read().gpus[0].processes == (GpuProcess(563, 1_048_576_000, 0.99, mps=True, mps_utilization=0.99),), (
+        "the only client's own"
+    )
+    card.processes = card.processes[:1]
+    assert reader.read().gpus[0].processes == ()
 
 
 def test_unsupported_process_utilization_is_queried_once() -> None:

@@ -79,13 +79,15 @@ def test_a_process_can_be_on_several_gpus_and_uses_their_links() -> None:
         assert sent.value.ullVal > 0
 
 
-def test_mps_caps_its_clients_and_lists_them_apart() -> None:
+def test_mps_caps_its_clients_and_lists_them_as_such() -> None:
     nvml = opened("1xA100")
     handle = nvml.nvmlDeviceGetHandleByIndex(0)
     with on_gpu(nvml.nvmlDeviceGetUUID(handle), CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="5") as process:
         assert eventually(lambda: activity(nvml, handle)) <= 5
         assert pids(nvml.nvmlDeviceGetMPSComputeRunningProcesses(handle)) == [process.pid]
-        assert nvml.nvmlDeviceGetComputeRunningProcesses(handle) == []
+        assert pids(nvml.nvmlDeviceGetComputeRunningProcesses(handle)) == [process.pid]
+        with pytest.raises(pynvml.NVMLError_NotFound):
+            nvml.nvmlDeviceGetProcessUtilization(handle, 0)
 
 
 def test_energy_is_the_integral_of_power() -> None:
