@@ -28,6 +28,7 @@ _OF_CHARTS = (
     "utilization_overstates",
     "throttled",
     "shared_resource",
+    "energy_in_equal_parts",
     "profiled",
 )
 

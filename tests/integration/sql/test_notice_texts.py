@@ -110,6 +110,10 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "The exporters took more than 1% of the host's cores in 20/1/1 (5.0%).",
     ),
     ("shared_resource", RUNS, {}, "20/1/1, 20/2/1 shared the GPU or host with other runs."),
+    (
+        "energy_in_equal_parts", RUNS, {},
+        "The GPU energy of 20/1/1, 20/2/1 is divided evenly: the driver does not report their shares, as under MPS.",
+    ),
     ("simulated_gpu", RUNS, {}, "* 20/1/1, 20/2/1 ran on simulated GPUs: their GPU values are not real."),
     (
         "profiled", RUNS[:1], {"profilers": ["ncu", "torch"]},

@@ -81,6 +81,27 @@ def test_scopes_that_differ_and_scopes_that_are_not_the_runs_own(world: World, r
     ]
 
 
+@pytest.mark.parametrize(
+    ("collocation", "methods", "noted"),
+    [
+        ("-", ["process_count"], True),
+        ("-", ["sm_time", "process_count"], False),  # the second at its start, before the driver had its share
+        ("MPS:40", ["sm_time", "process_count"], True),
+        ("MPS", ["sm_time"], False),
+    ],
+)
+def test_energy_in_equal_parts(world: World, collocation: str, methods: list[str], noted: bool) -> None:
+    pair = [world.run(START, START + 100, position=n, gpu=GPU, collocation=collocation) for n in (1, 2)]
+    times = [START + n for n in range(1, 100)]
+    for run in pair:
+        for method in methods:
+            labels = {"UUID": GPU, "run_id": run, "method": method}
+            world.write(world.gauge("bench_gpu_attributed_energy_joules_total", times, [100.0] * 99, labels))
+    world.connection.execute("select summarise(run_id) from runs")
+    found = [one for one in notices(world, pair, ["gpu_energy_attributed"]) if one[0] == "energy_in_equal_parts"]
+    assert found == ([("energy_in_equal_parts", ["20/1/1", "20/1/2"], {})] if noted else [])
+
+
 def test_sources_that_differ(world: World, runs: list[str]) -> None:
     for n, metric in enumerate(["bench_gpu_power_watts", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_POWER_USAGE"]):
         times = [START + 200 * n + m for m in range(1, 100)]

@@ -43,7 +43,7 @@ create or replace function bench_internal.chart_notice(p_runs text[], p_quantiti
                                         p_scopes text[] default null)
 returns table (code text, severity text, runs text[], "values" jsonb) language sql stable as $$
     with requested as materialized (
-        select r.run_id, run_label(w, r) as run, r.status, r.started_at, r.summarised, m.simulated, m.shared,
+        select r.run_id, run_label(w, r) as run, r.status, r.started_at, r.summarised, r.collocation, m.simulated, m.shared,
                nullif(r.profilers, '') as profilers, array_position(p_runs, r.run_id) as nth
         from runs r join workloads w using (workload_id) left join run_flags m using (run_id) where r.run_id = any(p_runs)
     ), lines as materialized (
@@ -114,6 +114,15 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         from trusted where round(overhead::numeric, 3) > 0.01 having count(*) > 0
         union all
         select 'shared_resource', null, array_agg(run order by nth), '{}' from requested where shared having count(*) > 0
+        union all
+        select 'energy_in_equal_parts', null, array_agg(a.run order by a.nth), '{}'
+        from requested a cross join lateral (
+            select bool_or(s.labels ->> 'method' = 'process_count')
+                   -- The start of a run, before the driver has its share, counts little.
+                   and (a.collocation like 'MPS%' or bool_and(s.labels ->> 'method' = 'process_count')) as equal
+            from run_sets g join series s using (place_id)
+            where g.run_id = a.run_id and s.quantity = 'gpu_energy_attributed') parts
+        where a.shared and parts.equal having count(*) > 0
         union all
         select 'simulated_gpu', null, array_agg(run order by nth), '{}' from requested where simulated having count(*) > 0
         union all
