@@ -35,7 +35,8 @@ class Samples:
     dts
         Seconds that each sample covers.
     dropped
-        Lines omitted because their time is not newer than their series' last, or is too far ahead.
+        Lines omitted because their time is not newer than their series' last, or is too far ahead. A repetition of the
+        last line, with its time and value, is no loss, as in Prometheus.
     """
 
     times: npt.NDArray[np.float64]
@@ -89,7 +90,11 @@ class Rates:
         refs, numbers, times = scrape.refs, scrape.values, _times(scrape, time)
         since, counters = self._times[refs], self._counters[refs]
         kept = ~(times <= since) & (times >= self._since) & (times <= time + MAX_AHEAD)
-        dropped = len(refs) - int(np.count_nonzero(kept))
+        dropped = 0
+        if not kept.all():
+            last = self._values[refs]
+            repeated = (times == since) & ((numbers == last) | np.isnan(numbers) & np.isnan(last))
+            dropped = int(np.count_nonzero(~kept & ~repeated))
         # A counter without a value changes nothing: the next value is compared with the last one.
         kept &= np.isfinite(numbers) | ~counters
         if not kept.all():

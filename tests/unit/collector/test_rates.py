@@ -94,6 +94,14 @@ def test_stale_lines_are_counted() -> None:
     assert target.scrape("a 2\nb 2 5000\nc 2", 11).dropped == 1
 
 
+def test_a_repeated_line_is_no_loss() -> None:
+    """An exporter may repeat a dated line, such as the last totals of an ended run."""
+    target = Target()
+    assert target.scrape("a 1 5000\nb NaN 5000", 10).dropped == 0
+    assert target.scrape("a 1 5000\nb NaN 5000", 11).dropped == 0
+    assert target.scrape("a 1 4000\nb 1 5000", 12).dropped == 2
+
+
 def test_arrays_keep_the_order_and_have_the_spools_types() -> None:
     target = Target()
     target.scrape("c_total 1\na 1\nb 1", 10)
