@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, BenchError, ServiceFailed
@@ -20,7 +21,15 @@ from hypergauge.stack.services.local_exporters import announced_here, answers
 from hypergauge.stack.services.tracking_server import own_tracking_server, starting_tracking, tracking_uri
 from hypergauge.stack.services.upkeep import restarting
 
-__all__ = ["START_SECONDS", "LocalStack", "availability", "ensure", "local_stack", "start_and_keep"]
+__all__ = [
+    "START_SECONDS",
+    "LocalStack",
+    "availability",
+    "ensure",
+    "local_stack",
+    "service_environment",
+    "start_and_keep",
+]
 
 # Limit for a service that hangs. On a busy host MLflow takes a minute.
 START_SECONDS = 180.0
@@ -112,6 +121,19 @@ def _problem(registry: Registry, name: str, options: ExporterOptions) -> str | N
         return f"it fails with {type(error).__name__}: {' '.join(str(error).split())}"
 
 
+def service_environment(settings: Settings) -> dict[str, str]:
+    """Return the environment variables of a service: the shell's and the settings'.
+
+    Inside a run, ``PYTHONPATH`` begins with the client, whose module would hide this package.
+    """
+    environment = {**os.environ, **settings.environment()}
+    folders = [folder for folder in environment.pop("PYTHONPATH", "").split(os.pathsep) if folder]
+    if kept := [folder for folder in folders if not (Path(folder) / "hypergauge.py").exists()]:
+        environment["PYTHONPATH"] = os.pathsep.join(kept)
+    environment.pop("BENCH_WEB_CONFIG", None)  # the services listen on 127.0.0.1 alone, in plain HTTP
+    return environment
+
+
 def ensure(stack: Stack, settings: Settings, database: Database, notify: Callable[[str], None]) -> None:
     """Open the database, start the missing services concurrently, and wait until each answers.
 
@@ -125,9 +147,7 @@ def ensure(stack: Stack, settings: Settings, database: Database, notify: Callabl
         return
     _stop_exporters_of_other_gpus(stack, settings, notify)
     running = stack.services()
-    environment = {**os.environ, **settings.environment()}
-    environment.pop("PYTHONPATH", None)
-    environment.pop("BENCH_WEB_CONFIG", None)  # the services listen on 127.0.0.1 alone, in plain HTTP
+    environment = service_environment(settings)
     started: list[Service] = []
 
     def serve(label: str, *words: str) -> None:
