@@ -1,14 +1,15 @@
 """Cost of measuring: CPU time of exporters, collector and other tools, and the slow-down of trainings.
 
 `shares` has the CPU time, and `slowdown` the trainings. Exporters and collector run as on any host, with the exporters
-``host`` and ``process``, and the exposition of simulated GPUs.
+``host`` and ``process``. On a host with a GPU those of GPUs run too, else an exposition of simulated GPUs is scraped.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.measurement.shares import shares
@@ -16,15 +17,18 @@ from benchmarks.measurement.slowdown import HALF_WIDTH, LEASE_SECONDS, slow_down
 from benchmarks.support import telemetry
 from benchmarks.support.recording import EXPORTERS
 from benchmarks.support.servers import Kind, exporter, own_database
-from benchmarks.support.stack import running
-from benchmarks.training.stepping import TrainingKind
+from benchmarks.support.stack import RunningStack, running
+from benchmarks.training.stepping import TrainingKind, of_this_host
+from hypergauge.gpu.inventory import inventory
 from hypergauge.sql.schema.flavour import inspect
+from hypergauge.sql.server.database import Database
 
 __all__ = ["measure"]
 
 # Largest upper end of the slow-down's interval, by scrapes per second.
 _GOALS = {1: 0.005, 10: 0.01}
 _EXPOSITIONS = 60
+_GPU_EXPORTERS = ("nvml", "dcgm")
 
 
 def measure(
@@ -48,14 +52,13 @@ def measure(
     with (
         own_database("overhead", server) as database,
         tempfile.TemporaryDirectory(prefix="bench-") as name,
-        exporter(_gpus()) as gpus,
-        running(database, Path(name), EXPORTERS, others={"gpus": gpus}, hz=hz, lease=LEASE_SECONDS) as stack,
+        _stack(database, Path(name), hz) as stack,
     ):
         with database.session() as connection:
             results: dict[str, float | str] = {"flavour": inspect(connection).flavour.value}
         results |= {"hz": float(hz), "seed": float(seed), "half_width_wanted": HALF_WIDTH, **shares(stack)}
         unresolved, above = list[str](), list[str]()
-        for one in [kind] if kind else TrainingKind:
+        for one in [kind] if kind else of_this_host():
             found = slow_down(stack, Path(name), one, seconds=minutes * 60, seed=seed)
             results |= {f"{one}_{key}": value for key, value in found.items()}
             if found["resolved"] == "not resolved":
@@ -71,6 +74,20 @@ def measure(
         "unresolved": ", ".join(unresolved) or "none",
         "resolved": "not resolved" if unresolved else "resolved",
     }
+
+
+@contextlib.contextmanager
+def _stack(database: Database, home: Path, hz: int) -> Iterator[RunningStack]:
+    """Start exporters and a collector: those of real GPUs where there are some."""
+    if inventory().gpus:
+        with running(database, home, (*EXPORTERS, *_GPU_EXPORTERS), hz=hz, lease=LEASE_SECONDS) as stack:
+            yield stack
+    else:
+        with (
+            exporter(_gpus()) as gpus,
+            running(database, home, EXPORTERS, others={"gpus": gpus}, hz=hz, lease=LEASE_SECONDS) as stack,
+        ):
+            yield stack
 
 
 def _gpus() -> Callable[[], bytes]:

@@ -16,11 +16,11 @@ from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks.training import compute, files, loaders, memory
+from benchmarks.training import compute, files, loaders, memory, transformer
 from benchmarks.training.steps import log_steps
 from hypergauge.core.files.run_folder import write_atomically
 
-__all__ = ["KINDS", "SUFFIX", "TrainingKind", "members_of"]
+__all__ = ["KINDS", "SUFFIX", "TrainingKind", "members_of", "of_this_host"]
 
 SUFFIX = ".steps"
 _MEMBERS = "members.json"
@@ -33,6 +33,7 @@ class TrainingKind(StrEnum):
     MEMORY = "memory"
     IO = "io"
     PROCESSES = "processes"
+    GPU = "gpu"
 
 
 KINDS: dict[TrainingKind, ModuleType] = {
@@ -40,7 +41,13 @@ KINDS: dict[TrainingKind, ModuleType] = {
     TrainingKind.MEMORY: memory,
     TrainingKind.IO: files,
     TrainingKind.PROCESSES: loaders,
+    TrainingKind.GPU: transformer,
 }
+
+
+def of_this_host() -> list[TrainingKind]:
+    """Return the kinds that this host can run: that on a GPU needs one, and PyTorch."""
+    return [kind for kind in TrainingKind if kind is not TrainingKind.GPU or transformer.runs_here()]
 
 
 def members_of(logs: Path) -> list[str]:
