@@ -26,6 +26,8 @@ _HOST_MEMORY = re.compile(
 _TRACEBACK = "Traceback (most recent call last):"
 # Error that torchrun raises after the traceback of its child process.
 _LAUNCHER = "ChildFailedError"
+# Lines that MLflow writes at the end of a run, whatever its end.
+_MLFLOW = re.compile(r"View (run|experiment) .*\bat: http")
 # Signals with which the kernel, a library or a user ends programs. Other exit statuses above 128 name no signal.
 _SIGNALS: frozenset[int] = frozenset(
     {signal.SIGINT, signal.SIGABRT, signal.SIGFPE, signal.SIGKILL, signal.SIGTERM}
@@ -108,7 +110,8 @@ def _reason(command: CommandExit) -> str:
         line = next((line for line in reversed(lines) if pattern.search(line)), None)
         if line is not None:
             return f"{memory} ({status}): {line}"
-    return f"{status}: {command.lines[-1]}" if command.lines else status
+    said = [line for line in command.lines if not _MLFLOW.search(line)]
+    return f"{status}: {said[-1]}" if said else status
 
 
 def _status(returncode: int) -> str:

@@ -17,6 +17,9 @@ CUDA = (
 )
 WORKER = "RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed."
 JAX = "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate"
+MLFLOW = [
+    "🏃 View run small at: http://127.0.0.1:5000/#/experiments/1/runs/0a", "🧪 View experiment at: http://127.0.0.1:5000/#/experiments/1",
+]  # fmt: skip
 BEFORE, AFTER = Memory(16 * GIB, "host", 3), Memory(16 * GIB, "host", 4)
 
 
@@ -29,6 +32,8 @@ BEFORE, AFTER = Memory(16 * GIB, "host", 3), Memory(16 * GIB, "host", 4)
         (CommandExit(1, [TRACEBACK, "ValueError: no such layer"]), "exit status 1: ValueError: no such layer"),
         (CommandExit(2, ["usage: train.py", "train.py: error: no --lr"]), "exit status 2: train.py: error: no --lr"),
         (CommandExit(255), "exit status 255"),
+        (CommandExit(3, ["no data", *MLFLOW]), "exit status 3: no data"),
+        (CommandExit(3, MLFLOW), "exit status 3"),
         (CommandExit(150, ["x"]), "exit status 150: x"),
         (CommandExit(-15), "killed by SIGTERM"),
         (CommandExit(-9, ["step 12"]), "killed by SIGKILL: step 12"),
