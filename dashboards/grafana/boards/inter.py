@@ -74,12 +74,6 @@ def board() -> Json:
     )
 
 
-def _against_baseline(value: str) -> str:
-    """Return the SQL change of a column against the baseline."""
-    base = f"max({value}) filter (where workload_id::text = ${{baseline:sqlstring}}) over ()"
-    return f"{value} / nullif({base}, 0) - 1"
-
-
 def _table() -> Json:
     to_runs = link(
         "Runs",
@@ -185,9 +179,8 @@ def _values() -> Json:
             _METRIC,
             query(
                 f"""
-                select title as "Workload", mean as "Mean", {_against_baseline("mean")} as "Δ mean", lowest as "Minimum",
-                       highest as "Maximum"
-                from workload_values({WORKLOADS}, {_METRIC})
+                select title as "Workload", mean as "Mean", mean_change as "Δ mean", lowest as "Minimum", highest as "Maximum"
+                from workload_values_against({WORKLOADS}, {_METRIC}, ${{baseline:sqlstring}})
                 """
             ),
         ),
@@ -195,9 +188,8 @@ def _values() -> Json:
             parts.NO_PLACEHOLDER,
             for_name("Workload", custom__width=170, custom__wrapText=True),
             for_name("Mean", **parts.bar("blue")),
-            for_name(
-                "Δ mean", unit="percentunit", decimals=1, custom__width=90
-            ),  # more is better for some metrics and worse for others
+            # More is better for some metrics and worse for others.
+            results.change("Δ mean", more_is_better=None, description="≠: the baseline did other work."),
             for_regexp("/^(Minimum|Maximum)$/", custom__width=85),
         ],
         empty=curves.CHOOSE,

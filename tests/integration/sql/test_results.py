@@ -112,6 +112,12 @@ def test_a_change_against_other_work_is_marked(world: World) -> None:
     first, *_ = ids = workloads(world)
     found = "select seconds_change, throughput_change from workload_results(%s, 'runs per hour', %s)"
     assert rows(world, found, ids, str(first)) == [(None, None), ("+50%", "-33%"), ("≠ -50%", "≠ +100%")]
+    for run, threads in zip(runs, (4.0, 6.0, 1.0), strict=True):
+        times = [START + n for n in range(1, 50)]
+        world.write(world.gauge("bench_process_threads", times, [threads] * 49, {"run_id": run}))
+    world.connection.execute("select summarise(run_id) from runs")
+    found = "select mean, mean_change from workload_values_against(%s, '{threads}', %s)"
+    assert rows(world, found, ids, str(first)) == [(4, None), (6, "+50%"), (1, "≠ -75%")]
     # Different names for each row of a program: variants of one work.
     world.connection.execute("update runs set command = 'train.py', name = name || workload_id")
     assert rows(world, "select seconds_change from run_results(%s, %s)", runs, runs[0]) == [

@@ -259,6 +259,22 @@ returns table (workload_id integer, work text, variants boolean) language sql st
     from run_works(runs_of(p_workloads)) join runs using (run_id) group by workload_id
 $$;
 
+-- Return the values of quantities in workloads, see `workload_values`, with the change of each mean against the workload
+-- `p_baseline`, see `change_of_work`.
+create or replace function bench_dashboard.workload_values_against(p_workloads integer[], p_quantities text[], p_baseline text)
+returns table (title text, quantity text, mean float8, mean_change text, lowest float8, highest float8) language sql stable as $$
+    with measured as materialized (
+        select v.workload_id, v.title, v.quantity, v.mean, v.lowest, v.highest, v.nth, w.work
+        from workload_values(p_workloads, p_quantities) with ordinality
+             as v (workload_id, title, quantity, runs, mean, lowest, highest, p95, total, nth)
+        join workload_works(p_workloads) w using (workload_id)
+    )
+    select m.title, m.quantity, m.mean, change_of_work(m.work = b.work, array[m.mean], array[b.mean]), m.lowest, m.highest
+    from measured m
+    left join measured b on b.workload_id::text = p_baseline and b.quantity = m.quantity and b.workload_id <> m.workload_id
+    order by m.nth
+$$;
+
 -- Return the results of workloads: the means over the passes in which every row finished, or the latest attempts where there is no
 -- such pass. The first have changes against the workload `p_baseline`.
 --
