@@ -126,7 +126,7 @@ def sheet(found: Comparison, metrics: Sequence[str] = (), *, everything: bool = 
         label = entry.label + (SIMULATED if entry.simulated else "")
         label = f"{label} (baseline)" if entry.label == found.baseline else label
         cells = (*(Cell(_attempts(entry)) for _ in attempts), *(_cell(entry, key, software) for key in shown))
-        lines.append((label, entry.name, entry.status, cells))
+        lines.append((label, _name(entry), entry.status, cells))
     notes = _notes(found.entries, [key for key in shown if key not in software])
     return Sheet(found.by, columns, tuple(lines), tuple(notes), tuple(hidden), _part(found))
 
@@ -135,6 +135,12 @@ def _keys(found: Comparison) -> list[str]:
     """Return the columns with values. Columns of zeros would take the space of columns that matter."""
     keys = dict.fromkeys(key for entry in found.entries for key in entry.values)
     return [key for key in keys if any(entry.values.get(key, 0) > 0 for entry in found.entries)]
+
+
+def _name(entry: Entry) -> str:
+    """Return the name of an entry with the ways in which its runs share a GPU: ``resnet50 · MPS``."""
+    ways = dict.fromkeys(run.collocation for run in entry.runs if run.collocation not in ("-", ""))
+    return " · ".join([entry.name, *([", ".join(ways)] if ways else [])])
 
 
 def _names(found: Comparison, keys: Iterable[str], software: Iterable[str]) -> dict[str, str]:

@@ -143,8 +143,8 @@ def gpu_facts(connection: Connection, run_ids: Sequence[str]) -> dict[str, GpuFa
                on_simulated_gpus(r), x.method
         from runs r cross join lateral (
             select string_agg(distinct s.labels ->> 'method', '+') as method
-            from run_sets rs join series s using (place_id)
-            where rs.run_id = r.run_id and s.quantity = 'gpu_energy_attributed') x
+            from places p join series s using (place_id)
+            where p.run_id = r.run_id and s.quantity = 'gpu_energy_attributed') x
         where r.run_id = any(%s)
         """,
         (list(run_ids),),

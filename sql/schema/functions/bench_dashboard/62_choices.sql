@@ -21,10 +21,10 @@ language sql stable as $$
         order by experiment_id, workload)
 $$;
 
--- Return a run's title: 20/1/3 and its name, * for simulated GPUs, ◆ for a profiled run.
+-- Return a run's title: 20/1/3, its name, and its way of sharing a GPU if it has one; * for simulated GPUs, ◆ for a profiled run.
 create or replace function bench_internal.run_title(w workloads, r runs) returns text language sql stable as $$
-    select concat_ws(' ', run_label(w, r), nullif(r.name, ''), case when on_simulated_gpus(r) then '*' end,
-                     case when r.profilers <> '' then '◆' end)
+    select concat_ws(' ', run_label(w, r), nullif(r.name, ''), '· ' || nullif(nullif(r.collocation, '-'), ''),
+                     case when on_simulated_gpus(r) then '*' end, case when r.profilers <> '' then '◆' end)
 $$;
 
 -- Return one of twelve colors and three strokes for the n-th run or workload of an experiment, the same on every chart. The

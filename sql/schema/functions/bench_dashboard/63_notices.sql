@@ -120,8 +120,8 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
             select bool_or(s.labels ->> 'method' = 'process_count')
                    -- The start of a run, before the driver has its share, counts little.
                    and (a.collocation like 'MPS%' or bool_and(s.labels ->> 'method' = 'process_count')) as equal
-            from run_sets g join series s using (place_id)
-            where g.run_id = a.run_id and s.quantity = 'gpu_energy_attributed') parts
+            from places p join series s using (place_id)
+            where p.run_id = a.run_id and s.quantity = 'gpu_energy_attributed') parts
         where a.shared and parts.equal having count(*) > 0
         union all
         select 'simulated_gpu', null, array_agg(run order by nth), '{}' from requested where simulated having count(*) > 0
