@@ -87,13 +87,13 @@ def load(
 
 
 def settle(connection: Connection) -> None:
-    """Apply the database's policies: refresh, compress all but the newest days, analyze."""
+    """Apply the database's policies: refresh, compress all but the newest days, summarise, analyze."""
     connection.execute("vacuum analyze")
     refresh(connection)
     pack(connection, datetime.now(UTC))
     compress(connection, everything=False)
-    connection.execute("vacuum analyze")
     samples.summarise_ended_runs(connection, settled=60)
+    connection.execute("vacuum analyze")
 
 
 def compress(connection: Connection, *, everything: bool) -> bool:
