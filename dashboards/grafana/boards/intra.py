@@ -106,7 +106,7 @@ def _values() -> Json:
         **made | {"transformations": [*made["transformations"], results.colored()]},
         overrides=[
             results.swatch(),
-            for_name("Run", custom__minWidth=100),
+            for_name("Run", custom__minWidth=100, custom__wrapText=True),
             # Wrapped: a cell that is too narrow for "0.879 cores" would show "879 cores".
             for_name("Mean", custom__width=90, custom__wrapText=True),
             for_name("p95", custom__width=85, custom__wrapText=True),

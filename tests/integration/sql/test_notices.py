@@ -100,6 +100,8 @@ def test_energy_in_equal_parts(world: World, collocation: str, methods: list[str
     world.connection.execute("select summarise(run_id) from runs")
     found = [one for one in notices(world, pair, ["gpu_energy_attributed"]) if one[0] == "energy_in_equal_parts"]
     assert found == ([("energy_in_equal_parts", ["20/1/1", "20/1/2"], {})] if noted else [])
+    page = world.connection.execute("select code from run_notice(%s, to_timestamp(%s), now())", (pair[0], START))
+    assert (("energy_in_equal_parts",) in page.fetchall()) == noted
 
 
 def test_sources_that_differ(world: World, runs: list[str]) -> None:

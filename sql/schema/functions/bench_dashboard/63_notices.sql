@@ -36,6 +36,14 @@ language sql stable as $$
     from lines window one as (partition by quantity)
 $$;
 
+-- Return whether a run's energy is an equal part of that of all runs on its GPU. The start of a run, before the driver has
+-- its share, counts little; under MPS the driver never has it.
+create or replace function bench_internal.in_equal_parts(p_run text, p_collocation text) returns boolean language sql stable as $$
+    select coalesce(bool_or(method = 'process_count') and (p_collocation like 'MPS%' or bool_and(method = 'process_count')), false)
+    from (select s.labels ->> 'method' as method from places p join series s using (place_id)
+          where p.run_id = p_run and s.quantity = 'gpu_energy_attributed') methods
+$$;
+
 -- Return the notices of charts of runs: see `notice_codes` and `notice_text`. Labels are in the order of `p_runs`. `p_from` and
 -- `p_to` are the range of an aligned chart, in 1970; null where the range does not matter.
 create or replace function bench_internal.chart_notice(p_runs text[], p_quantities text[], p_max_series integer default 40,
@@ -115,14 +123,8 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         union all
         select 'shared_resource', null, array_agg(run order by nth), '{}' from requested where shared having count(*) > 0
         union all
-        select 'energy_in_equal_parts', null, array_agg(a.run order by a.nth), '{}'
-        from requested a cross join lateral (
-            select bool_or(s.labels ->> 'method' = 'process_count')
-                   -- The start of a run, before the driver has its share, counts little.
-                   and (a.collocation like 'MPS%' or bool_and(s.labels ->> 'method' = 'process_count')) as equal
-            from places p join series s using (place_id)
-            where p.run_id = a.run_id and s.quantity = 'gpu_energy_attributed') parts
-        where a.shared and parts.equal having count(*) > 0
+        select 'energy_in_equal_parts', null, array_agg(run order by nth), '{}'
+        from requested where shared and in_equal_parts(run_id, collocation) having count(*) > 0
         union all
         select 'simulated_gpu', null, array_agg(run order by nth), '{}' from requested where simulated having count(*) > 0
         union all

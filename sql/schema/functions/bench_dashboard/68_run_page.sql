@@ -65,7 +65,8 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
             ('outside_range', coalesce(ended_at, now()) < p_start or started_at > p_stop, '{}'),
             ('simulated_gpu', on_simulated, '{}'),
             ('profiled', profiled, jsonb_build_object('profilers', string_to_array(profilers, '+'))),
-            ('shared_resource', shared, '{}')
+            ('shared_resource', shared, '{}'),
+            ('energy_in_equal_parts', shared and in_equal_parts(run_id, collocation), '{}')
         ) as x (code, holds, "values") where holds
         union all
         select 'gpus_left_out', array[max(label)], jsonb_build_object('total', count(*), 'drawn', p_most)
