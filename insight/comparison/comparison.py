@@ -208,8 +208,13 @@ def _against(entry: Entry, base: Entry) -> Entry:
     for mine, theirs in ((entry.values, base.values), (entry.software, base.software)):
         for key, value in mine.items():
             other = theirs.get(key)
-            if is_of_energy(key) and entry.has_idle_energy != base.has_idle_energy:
-                continue  # the difference would mostly be the idle energy
+            if is_of_energy(key) and _energies_differ_in_kind(entry, base):
+                continue
             if value is not None and other:
                 changes[key] = value / other - 1
     return replace(entry, changes=changes)
+
+
+def _energies_differ_in_kind(one: Entry, other: Entry) -> bool:
+    """Return whether the difference of energies would mostly be idle energy, or that of a neighbour under MPS."""
+    return one.has_idle_energy != other.has_idle_energy or one.has_divided_energy != other.has_divided_energy

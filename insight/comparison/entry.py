@@ -109,6 +109,15 @@ class Entry:
         """Return whether its energy includes idle energy of the GPUs."""
         return WHOLE_GPU in (self.energy_method or "").split("+")
 
+    @property
+    def has_divided_energy(self) -> bool:
+        """Return whether its energy is an equal part of that of several rows: under MPS the driver reports no shares."""
+        return (
+            "process_count" in (self.energy_method or "").split("+")
+            and all(run.collocation.startswith("MPS") for run in self.runs)
+            and len({(run.experiment_id, run.workload, run.position) for run in self.runs}) == 1
+        )
+
     def as_dict(self, by: str) -> dict[str, Any]:
         """Return the JSON object for a comparison by ``run``, ``row`` or ``workload``."""
         return _BY[by](self)

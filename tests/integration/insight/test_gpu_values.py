@@ -296,6 +296,21 @@ def test_energies_with_and_without_idle_power_are_distinguished(world: World, st
     assert "\n‡ " in text
 
 
+def test_an_energy_divided_evenly_is_compared_with_its_like(world: World, start: float) -> None:
+    alone = world.run(start, start + SECONDS, gpu=FIRST)
+    pair = [world.run(start, start + SECONDS, gpu=SECOND, workload=2, position=n, collocation="MPS") for n in (1, 2)]
+    for run, gpu, method in ((alone, FIRST, "sm_time"), *((run, SECOND, "process_count") for run in pair)):
+        labels = {"UUID": gpu, "run_id": run, "method": method}
+        curve(world, "bench_gpu_attributed_energy_joules_total", range(SECONDS), 200.0, start, **labels)
+    first, *divided = compare(world.connection, ["20"], baseline="20/1/1").entries
+    assert [one.has_divided_energy for one in (first, *divided)] == [False, True, True]
+    assert all("gpu_energy_joules" in one.values and "gpu_energy_joules" not in one.changes for one in divided)
+    _, other = compare(world.connection, ["20/2"], baseline="20/2/1").entries
+    assert other.changes["gpu_energy_joules"] == 0
+    _, workload = compare(world.connection, ["20"], by="workload", baseline="20/1").entries
+    assert workload.changes["gpu_energy_joules"] == pytest.approx(1), "the energy of both is known"
+
+
 def test_simulated_power_and_energy_count_when_requested(world: World, start: float) -> None:
     run = world.run(start, start + SECONDS, gpu=FIRST, simulated=True)
     world.run(start, start + SECONDS, position=2)

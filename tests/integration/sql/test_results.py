@@ -112,9 +112,9 @@ def test_a_change_against_other_work_is_marked(world: World) -> None:
     first, *_ = ids = workloads(world)
     found = "select seconds_change, throughput_change from workload_results(%s, 'runs per hour', %s)"
     assert rows(world, found, ids, str(first)) == [(None, None), ("+50%", "-33%"), ("≠ -50%", "≠ +100%")]
-    for run, threads in zip(runs, (4.0, 6.0, 1.0), strict=True):
+    for run_id, threads in zip(runs, (4.0, 6.0, 1.0), strict=True):
         times = [START + n for n in range(1, 50)]
-        world.write(world.gauge("bench_process_threads", times, [threads] * 49, {"run_id": run}))
+        world.write(world.gauge("bench_process_threads", times, [threads] * 49, {"run_id": run_id}))
     world.connection.execute("select summarise(run_id) from runs")
     found = "select mean, mean_change from workload_values_against(%s, '{threads}', %s)"
     assert rows(world, found, ids, str(first)) == [(4, None), (6, "+50%"), (1, "≠ -75%")]
@@ -144,6 +144,28 @@ def test_energies_of_one_kind_are_compared(world: World) -> None:
     ]
     assert one(world, "select leanest from run_verdict(%s)", [alone, shared]) is None
     assert one(world, "select leanest from run_verdict(%s)", [shared]) == "20/1/2 train: 2970 J"
+
+
+def test_an_equal_part_of_energy_is_nobodys_own(world: World) -> None:
+    """Under MPS the driver reports no shares, so that a small run beside a large one would seem to need half of all."""
+    alone = world.run(START, START + 100, gpu=GPU)
+    pair = [world.run(START + 200, START + 300, gpu=GPU, workload=2, position=n, collocation="MPS") for n in (1, 2)]
+    times = [START + n for n in range(1, 301)]
+    for run, watts, at, method in ((alone, 30, 0, "sm_time"), *((run, 10, 200, "process_count") for run in pair)):
+        labels = {"run_id": run, "method": method}
+        world.write(
+            world.gauge("bench_gpu_attributed_energy_joules_total", times[at : at + 100], [watts] * 100, labels)
+        )
+    world.connection.execute("select summarise(run_id) from runs")
+    statement = "select energy, energy_of, energy_change from run_results(%s, %s)"
+    part = (pytest.approx(1000, rel=0.02), "divided evenly")
+    assert rows(world, statement, [alone, *pair], alone) == [
+        (pytest.approx(3000, rel=0.02), "above idle", None),
+        (*part, None),
+        (*part, None),
+    ]
+    assert one(world, "select leanest from run_verdict(%s)", [alone, *pair]) == "20/1/1 train: 2970 J (1 of 3 measured)"
+    assert one(world, "select leanest from run_verdict(%s)", pair) is None
 
 
 def test_a_verdict_names_the_best_of_the_finished_runs(world: World) -> None:

@@ -121,8 +121,8 @@ $$;
 -- Return the results of rows: the means over the finished attempts among these runs, with changes against the row of the run
 -- `p_baseline`; over all attempts and without changes where none has finished.
 --
--- `n` counts the finished attempts, `failed` those that ended early. Energy is that above idle, or that of whole GPUs with idle, which
--- are not comparable: `energy_of` names them. `shared` marks that GPU values may be those of other runs too. `last` is the last
+-- `n` counts the finished attempts, `failed` those that ended early. Energy is that above idle, an equal part of that of all runs on
+-- the GPU (see `in_equal_parts`), or that of whole GPUs with idle, which are not comparable: `energy_of` names them. `shared` marks that GPU values may be those of other runs too. `last` is the last
 -- value of the software metric `p_key`. Changes against a baseline of other work are marked, see `change_of_work`.
 create or replace function bench_dashboard.run_results(p_runs text[], p_baseline text default null, p_key text default null)
 returns table (nth bigint, run_id text, title text, color text, stroke text, status text, started_at timestamptz,
@@ -153,9 +153,10 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
         from requested a left join measured using (run_id) left join last_values(p_runs, p_key) l using (run_id)
         group by workload_id, position
     ), known as (
-        select *, case when attributed then shares when alone then wholes end as energy,
-               case when attributed then 'above idle' when alone then 'whole GPUs' end as energy_of
-        from rows
+        select k.*, coalesce(f.shared, false) as shared, case when attributed then shares when alone then wholes end as energy,
+               case when attributed and f.shared and in_equal_parts(run_id, r.collocation) then 'divided evenly'
+                    when attributed then 'above idle' when alone then 'whole GPUs' end as energy_of
+        from rows k join runs r using (run_id) left join run_flags f using (run_id)
     ), base as (
         select k.* from known k join runs b on (b.workload_id, b.position) = (k.workload_id, k.position)
         where b.run_id = p_baseline and k.n > 0
@@ -164,9 +165,8 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
            (select avg(x) from unnest(k.seconds) x), case when other then change_of_work(same, k.seconds, b.seconds) end,
            k.sm_active, k.utilization, k.cpu, (select avg(x) from unnest(k.energy) x), k.energy_of,
            case when other and k.energy_of = b.energy_of then change_of_work(same, k.energy, b.energy) end,
-           (select avg(x) from unnest(k.last) x), case when other then change_of_work(same, k.last, b.last) end, coalesce(f.shared, false)
-    from known k join runs r using (run_id) join titled_runs(p_runs) t using (run_id)
-    left join run_flags f on f.run_id = k.run_id left join base b on true
+           (select avg(x) from unnest(k.last) x), case when other then change_of_work(same, k.last, b.last) end, k.shared
+    from known k join runs r using (run_id) join titled_runs(p_runs) t using (run_id) left join base b on true
     left join run_works(p_runs) mine on mine.run_id = k.run_id left join run_works(p_runs) its on its.run_id = b.run_id
     cross join lateral (select k.n > 0 and k.run_id <> b.run_id as other, mine.work is not distinct from its.work as same) o
     order by t.nth
@@ -225,7 +225,9 @@ $$;
 create or replace function bench_dashboard.run_verdict(p_runs text[], p_key text default null)
 returns table (fastest text, leanest text, best text, failed text) language sql stable as $$
     with finished as materialized (
-        select f.*, w.work, w.variants from run_results(p_runs, null, p_key) f join run_works(p_runs) w using (run_id) where f.n > 0
+        select f.nth, f.title, f.seconds, f.last, w.work, w.variants,
+               case when f.energy_of <> 'divided evenly' then f.energy end as energy, nullif(f.energy_of, 'divided evenly') as energy_of
+        from run_results(p_runs, null, p_key) f join run_works(p_runs) w using (run_id) where f.n > 0
     ), given as (
         select array_agg(title order by nth) as titles, array_agg(work order by nth) as works, bool_or(variants) as variants,
                array_agg(seconds order by nth) as seconds, array_agg(duration_text(seconds) order by nth) as durations,
