@@ -1,8 +1,9 @@
-"""Accuracy and cost on a real GPU: metrics against ``nvidia-smi``, tensor activity against known work, duration of a sample.
+"""Accuracy and cost on a real GPU.
 
-Without a GPU the result is a message. PyTorch repeatedly multiplies two bfloat16 matrices; without PyTorch, results that
-need it are left out. The slow-down compares this work with the exporter scraped at 1 Hz (B) and not (A), in order A B B A,
-so that a drift of the clocks cancels out.
+It compares metrics with ``nvidia-smi``'s, tensor activity with known work, and energies of runs with the driver's counter,
+and measures the duration of a sample. Without a GPU the result is a message. PyTorch repeatedly multiplies two bfloat16
+matrices; without PyTorch, results that need it are left out. The slow-down compares this work with the exporter scraped at
+1 Hz (B) and not (A), in order A B B A, so that a drift of the clocks cancels out.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+from benchmarks.measurement.energy import energies
 from benchmarks.support.stack import cpu_seconds, served
 from hypergauge.gpu import inventory, load
 from hypergauge.gpu.sampling.reader import GpuReader
@@ -53,7 +55,7 @@ def measure() -> dict[str, float | str]:
     results: dict[str, float | str] = {"measured": gpu.name, "gpus": float(len(found.gpus)), **_cost()}
     if importlib.util.find_spec("torch") is None:
         return {**results, "left_out": "results with work on the GPU: PyTorch is not installed"}
-    return {**results, **_under_work(gpu.name), **_slow_down()}
+    return {**results, **_under_work(gpu.name), **_slow_down(), **energies(SCRIPT, f"--seconds {SECONDS}")}
 
 
 def _cost() -> dict[str, float | str]:
