@@ -27,7 +27,6 @@ from hypergauge.sql.server.database import Connection
 __all__ = ["energies"]
 
 _EVERY = 0.1
-_ROOT = Path(__file__).parents[2]
 _HEADINGS = ("Experiment", "Workload", "Name", "Devices", "Collocation", "File", "Params")
 
 
@@ -49,12 +48,13 @@ def energies(script: Path, params: str, *, simulate: str | None = None) -> dict[
         home = Path(name)
         shutil.copy(script, home / script.name)
         _write(home / "energy.csv", ways, script.name, params)
-        variables = {"BENCH_HOME": str(home / "h"), "BENCH_DSN": database.dsn, "PYTHONPATH": str(_ROOT)}
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
+        variables |= {"BENCH_HOME": str(home / "h"), "BENCH_DSN": database.dsn}
         with _counter(simulate, home / "h") as read:
             subprocess.run(
                 [sys.executable, "-m", "hypergauge.cli", "schedule", "energy.csv"],
                 cwd=home,
-                env={**os.environ, **variables, **({"BENCH_SIMULATE": simulate} if simulate else {})},
+                env={**variables, **({"BENCH_SIMULATE": simulate} if simulate else {})},
                 stdout=subprocess.DEVNULL,
                 check=True,
             )

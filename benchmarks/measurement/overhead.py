@@ -19,9 +19,11 @@ from benchmarks.support.recording import EXPORTERS
 from benchmarks.support.servers import Kind, exporter, own_database
 from benchmarks.support.stack import RunningStack, running
 from benchmarks.training.stepping import TrainingKind, of_this_host
+from hypergauge.core.config.settings import Settings
 from hypergauge.gpu.inventory import inventory
 from hypergauge.sql.schema.flavour import inspect
 from hypergauge.sql.server.database import Database
+from hypergauge.stack.services.local_stack import availability
 
 __all__ = ["measure"]
 
@@ -80,7 +82,9 @@ def measure(
 def _stack(database: Database, home: Path, hz: int) -> Iterator[RunningStack]:
     """Start exporters and a collector: those of real GPUs where there are some."""
     if inventory().gpus:
-        with running(database, home, (*EXPORTERS, *_GPU_EXPORTERS), hz=hz, lease=LEASE_SECONDS) as stack:
+        problems = availability(Settings(home=home))
+        exporters = (*EXPORTERS, *(name for name in _GPU_EXPORTERS if problems[name] is None))
+        with running(database, home, exporters, hz=hz, lease=LEASE_SECONDS) as stack:
             yield stack
     else:
         with (

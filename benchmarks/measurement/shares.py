@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.support.recording import SCRIPT
+from benchmarks.support.recording import EXPORTERS, SCRIPT
 from benchmarks.support.servers import server_seconds
 from benchmarks.support.stack import RunningStack, cpu_seconds
 
@@ -59,6 +59,7 @@ def shares(stack: RunningStack) -> dict[str, float | str]:
         for tool_process in tools.values():
             _end(tool_process)
     exporters = sum(used[name] for name in stack.exporters)
+    comparable = sum(used[name] for name in EXPORTERS)  # the tools measure no GPU
     all_tools = sum(used[name] for name in tools) + once / seconds
     return {
         "exporters_cpu_share": exporters,
@@ -67,7 +68,7 @@ def shares(stack: RunningStack) -> dict[str, float | str]:
         **{f"{name}_cpu_share": used[name] for name in tools},
         "ps_cpu_share": once / seconds,
         "tools_missing": ", ".join(missing) or "none",
-        "exporters_vs_tools": exporters / all_tools if all_tools else math.nan,
+        "exporters_vs_tools": comparable / all_tools if all_tools else math.nan,
         "collector_cpu_share": used["collector"],
         "collector_samples_per_second": written / seconds,
         "database_cpu_share": server / seconds,

@@ -180,6 +180,7 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
                 "Run",
                 links=[parts.run_link("Open the run")],
                 custom__width=150,
+                custom__wrapText=True,
             ),
             swatch(),
             for_name("Status", mappings=parts.STATUS, custom__cellOptions={"type": "color-text"}, custom__width=75),
@@ -195,7 +196,10 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
             for_name("GPU util. %", decimals=0, custom__width=95),
             for_name("CPU cores", decimals=2, custom__width=90),
             for_name(
-                "Energy", custom__width=90, description="Above idle: the run's part. Whole GPUs: idle power included."
+                "Energy",
+                custom__width=110,
+                description="Above idle: the run's part. Divided evenly: an equal part of several processes', as under MPS. "
+                "Whole GPUs: idle power included.",
             ),
             *hidden("run_id", "from_ms", "to_ms"),
         ],

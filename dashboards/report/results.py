@@ -43,7 +43,7 @@ def _best(found: Report) -> Iterator[Result]:
     finished = [one for one in runs if one.status == "finished"]
     yield from _extremes(found, finished, "duration_seconds", "Fastest", "slowest")
     # Energy with and without idle energy is not comparable, and an equal part of several runs' energy with neither.
-    own = [one for one in finished if not one.has_divided_energy]
+    own = [one for one in finished if not one.energy_divided]
     if len({one.has_idle_energy for one in own if ENERGY_KEY in one.values}) == 1:
         yield from _extremes(found, own, ENERGY_KEY, "Least GPU energy", "most")
     software = sorted({key for one in finished for key in one.software}, key=lambda key: (relevance(key), key))
@@ -108,4 +108,5 @@ def _trust(found: Report) -> Iterator[Result]:
 
 
 def _name(entry: Entry) -> str:
-    return f"{entry.label} {entry.name}".rstrip() + SIMULATED * entry.simulated
+    named = " · ".join(filter(None, (f"{entry.label} {entry.name}".rstrip(), ", ".join(entry.sharing))))
+    return named + SIMULATED * entry.simulated

@@ -139,8 +139,7 @@ def _keys(found: Comparison) -> list[str]:
 
 def _name(entry: Entry) -> str:
     """Return the name of an entry with the ways in which its runs share a GPU: ``resnet50 · MPS``."""
-    ways = dict.fromkeys(run.collocation for run in entry.runs if run.collocation not in ("-", ""))
-    return " · ".join([entry.name, *([", ".join(ways)] if ways else [])])
+    return " · ".join(filter(None, (entry.name, ", ".join(entry.sharing))))
 
 
 def _names(found: Comparison, keys: Iterable[str], software: Iterable[str]) -> dict[str, str]:

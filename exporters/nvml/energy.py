@@ -50,12 +50,12 @@ class GpuEnergy:
 
 
 class _Occupant(NamedTuple):
-    """Process on a GPU. `sm_time` is its share of time, `estimated` where it is an equal part of several processes'."""
+    """Process on a GPU; `client` marks one of several MPS clients, whose `sm_time` is an equal share of theirs."""
 
     run_id: str | None
     instance: MigInstance | None
     sm_time: float | None
-    estimated: bool = False
+    client: bool = False
 
 
 class EnergySplit:
@@ -69,11 +69,11 @@ class EnergySplit:
     ``sm_time``               without MIG: share of time in which the process's kernels ran
     ``instance_activity``     with MIG: activity of each instance's multiprocessors, times its compute slices
     ``instance_size``         with MIG: compute slices of the instances with processes
-    ``process_count``         equal parts for all processes, or for all clients of an MPS server
+    ``process_count``         equal parts for all processes
     ========================= =========================================================================================
 
-    Of an MPS server's clients the driver reports the utilization of all together: their part is known, and each of them has
-    an equal share of it. The last known values of ended processes count. An instance's part is divided among its processes. Without processes,
+    The driver reports the utilization of all clients of an MPS server together. Several clients have equal shares of their
+    part, by the method ``mps_clients``; without a known part, all processes have equal parts. The last known values of ended processes count. An instance's part is divided among its processes. Without processes,
     all energy is idle. In each interval the parts add up to the GPU's energy.
     """
 
@@ -180,7 +180,11 @@ class _MeasuredGpu:
         for one, weight in weights:
             share = None
             if one.run_id is not None:
-                share = Share(one.run_id, _without_uuid(one.instance), "process_count" if one.estimated else method)
+                share = Share(
+                    one.run_id,
+                    _without_uuid(one.instance),
+                    "mps_clients" if one.client and method == "sm_time" else method,
+                )
             yield share, weight / whole if whole else 1 / len(weights)  # activities may be too small to divide
 
     def _weights(self, sample: GpuSample, occupants: list[_Occupant]) -> tuple[str, list[tuple[_Occupant, float]]]:
@@ -188,7 +192,7 @@ class _MeasuredGpu:
             instances = {one.instance for one in occupants}
             if None not in instances:
                 return self._by_instance(sample, occupants)
-        elif any(one.sm_time for one in occupants):
+        elif any(one.sm_time for one in occupants) and not any(one.client and one.sm_time is None for one in occupants):
             return "sm_time", [(one, one.sm_time or 0.0) for one in occupants]
         return "process_count", [(one, 1.0) for one in occupants]
 
@@ -218,11 +222,11 @@ def _occupants(sample: GpuSample, runs: Mapping[int, str]) -> dict[int, _Occupan
     clients = sum(process.mps for process in sample.processes)
     occupants = {}
     for process in sample.processes:
-        sm_time, estimated = process.sm_utilization, False
-        if sm_time is None and process.mps_utilization is not None:
-            sm_time, estimated = process.mps_utilization / clients, True
+        sm_time, client = process.sm_utilization, process.mps and process.sm_utilization is None
+        if client and process.mps_utilization is not None:
+            sm_time = process.mps_utilization / clients
         run_id, instance = runs.get(process.pid), instances.get(process.gpu_instance_id)
-        occupants[process.pid] = _Occupant(run_id, instance, sm_time, estimated)
+        occupants[process.pid] = _Occupant(run_id, instance, sm_time, client)
     return occupants
 
 

@@ -38,6 +38,7 @@ def row_entry(label: str, group: Sequence[Entry]) -> Entry:
         runs=tuple(run for entry in group for run in entry.runs),
         values={key: statistics.fmean(found[key]) for key in together.values if key in found},
         deviations={key: statistics.stdev(some) for key, some in found.items() if len(some) > 1},
+        energy_divided=any(entry.energy_divided for entry in counted),
         counted=tuple(run.attempt for entry in counted for run in entry.runs),
     )
 

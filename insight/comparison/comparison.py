@@ -182,7 +182,7 @@ def _run_entry(
     final = {metric.key: metric.value for metric in software}
     return Entry(
         run.label, run.name, run.status, (run,), values, measured.scopes, final, measured.quantities,
-        simulated=facts.simulated, energy_method=measured.energy_method, coverage=measured.coverage,
+        simulated=facts.simulated, energy_method=measured.energy_method, energy_divided=facts.energy_divided, coverage=measured.coverage,
         gpu_coverage=measured.gpu_coverage, intervals=(interval,) if interval else (),
     )  # fmt: skip
 
@@ -217,4 +217,4 @@ def _against(entry: Entry, base: Entry) -> Entry:
 
 def _energies_differ_in_kind(one: Entry, other: Entry) -> bool:
     """Return whether the difference of energies would mostly be idle energy, or that of a neighbour under MPS."""
-    return one.has_idle_energy != other.has_idle_energy or one.has_divided_energy != other.has_divided_energy
+    return one.has_idle_energy != other.has_idle_energy or one.energy_divided != other.energy_divided

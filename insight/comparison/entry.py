@@ -61,6 +61,8 @@ class Entry:
         Times of the runs' parts, if the comparison has a window.
     counted_times
         Times in which shared values count for this run of a workload.
+    energy_divided
+        Whether its energy is an equal part of that of several processes; never that of a workload, which is a sum.
     energy_method, coverage, gpu_coverage
         See `hypergauge.insight.comparison.columns.ColumnValues`; of a workload, all methods joined by ``+``, and the least coverage.
     """
@@ -79,6 +81,7 @@ class Entry:
     changes: Mapping[str, float] = field(default_factory=dict)
     simulated: bool = False
     energy_method: str | None = None
+    energy_divided: bool = False
     coverage: float = 0.0
     gpu_coverage: float | None = None
     intervals: tuple[Interval, ...] = ()
@@ -110,13 +113,9 @@ class Entry:
         return WHOLE_GPU in (self.energy_method or "").split("+")
 
     @property
-    def has_divided_energy(self) -> bool:
-        """Return whether its energy is an equal part of that of several rows: under MPS the driver reports no shares."""
-        return (
-            "process_count" in (self.energy_method or "").split("+")
-            and all(run.collocation.startswith("MPS") for run in self.runs)
-            and len({(run.experiment_id, run.workload, run.position) for run in self.runs}) == 1
-        )
+    def sharing(self) -> tuple[str, ...]:
+        """Distinct ways in which its runs share a GPU, such as ``MPS``."""
+        return tuple(dict.fromkeys(run.collocation for run in self.runs if run.collocation not in ("-", "")))
 
     def as_dict(self, by: str) -> dict[str, Any]:
         """Return the JSON object for a comparison by ``run``, ``row`` or ``workload``."""

@@ -31,6 +31,8 @@ _OF_CHARTS = (
     "energy_in_equal_parts",
     "profiled",
 )
+# The energy of a workload is a sum, however it was divided; its runs have no column for their status.
+_OF_WORKLOADS = (*(code for code in _OF_CHARTS if code != "energy_in_equal_parts"), "ended_early")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,7 @@ def trust(connection: Connection, comparison: Comparison, scope: str | None = No
         (
             *notices(connection, (*left_out, *_how_measured(comparison, labels, found))),
             *notices(connection, (*_incomplete(comparison), *_missing(comparison))),
-            *(
-                one
-                for one in charted
-                if one.code in _OF_CHARTS or (one.code == "ended_early" and comparison.by == "workload")
-            ),
+            *(one for one in charted if one.code in (_OF_WORKLOADS if comparison.by == "workload" else _OF_CHARTS)),
             *notices(connection, neighbours.facts(comparison, changes)),
         ),
     )

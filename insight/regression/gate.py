@@ -138,6 +138,8 @@ def _problems(condition: Condition, groups: Sequence[Group], known: Sequence[Run
             yield Reason("not_positive", about)
         if len({one.idle for one in known}) > 1:
             yield Reason("idle_energy_differs", about)
+        if len({one.divided for one in known}) > 1:
+            yield Reason("divided_energy_differs", about)
     if len(scopes := sorted({one.scope for one in known})) > 1:
         yield Reason("scopes_differ", {**about, "scopes": scopes})
 

@@ -34,6 +34,8 @@ class RunValue:
         Scope of the measurement, if any.
     idle
         Whether it is an energy that includes idle energy.
+    divided
+        Whether it is an energy that was divided evenly among several processes.
     """
 
     key: str
@@ -41,6 +43,7 @@ class RunValue:
     unit: str
     scope: str = ""
     idle: bool = False
+    divided: bool = False
 
 
 def run_values(connection: Connection, found: Comparison) -> dict[str, dict[str, RunValue]]:
@@ -78,8 +81,11 @@ def _of_run(entry: Entry, pace: Mapping[str, Pace | None]) -> dict[str, RunValue
         if quantity["mean"] is not None:
             found[name] = RunValue(name, quantity["mean"], quantity["unit"], quantity["scope"])
     for key, value in entry.values.items():
-        idle = key == ENERGY_KEY and entry.has_idle_energy
-        found[key] = RunValue(key, value, _unit(key), entry.scopes.get(key, ""), idle)
+        is_energy = key == ENERGY_KEY
+        found[key] = RunValue(
+            key, value, _unit(key), entry.scopes.get(key, ""),
+            idle=is_energy and entry.has_idle_energy, divided=is_energy and entry.energy_divided,
+        )  # fmt: skip
     found |= {name: found[key] for name, key in _SHORT.items() if key in found}
     for name, kind in _PACED.items():
         if one := pace[kind]:

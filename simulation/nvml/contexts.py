@@ -50,7 +50,7 @@ class Contexts(Session):
         """Return one sample of each active process: its mean since `timeStamp`.
 
         MPS clients have none: the driver counts their kernels as their server's, which is not simulated. The driver
-        samples about once per second, and returns at most the newest hundred.
+        returns one per second, of some five looks, and at most the newest hundred.
         """
         state = self._now()
         index, gpu, _, instance = self._device(state, handle)

@@ -100,11 +100,14 @@ class GpuFacts:
         Whether the GPUs are simulated.
     energy_method
         Method of energy attribution, as labeled by the exporter; several are joined by ``+``.
+    energy_divided
+        Whether its energy is an equal part of that of several processes.
     """
 
     gpus: int
     simulated: bool
     energy_method: str | None
+    energy_divided: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +143,14 @@ def gpu_facts(connection: Connection, run_ids: Sequence[str]) -> dict[str, GpuFa
     rows = connection.execute(
         """
         select r.run_id, (select count(*) from placements where run_id = r.run_id and gpu_uuid is not null),
-               on_simulated_gpus(r), x.method
+               on_simulated_gpus(r), x.method, r.run_id in (select energy_divided(%(runs)s))
         from runs r cross join lateral (
             select string_agg(distinct s.labels ->> 'method', '+') as method
             from places p join series s using (place_id)
             where p.run_id = r.run_id and s.quantity = 'gpu_energy_attributed') x
-        where r.run_id = any(%s)
+        where r.run_id = any(%(runs)s)
         """,
-        (list(run_ids),),
+        {"runs": list(run_ids)},
     ).fetchall()
     return {run_id: GpuFacts(*facts) for run_id, *facts in rows}
 

@@ -128,10 +128,18 @@ def service_environment(settings: Settings) -> dict[str, str]:
     """
     environment = {**os.environ, **settings.environment()}
     folders = [folder for folder in environment.pop("PYTHONPATH", "").split(os.pathsep) if folder]
-    if kept := [folder for folder in folders if not (Path(folder) / "hypergauge.py").exists()]:
-        environment["PYTHONPATH"] = os.pathsep.join(kept)
+    if kept := [folder for folder in map(Path, folders) if not _has_client(folder)]:
+        # Services run in another folder.
+        environment["PYTHONPATH"] = os.pathsep.join(str(folder.absolute()) for folder in kept)
     environment.pop("BENCH_WEB_CONFIG", None)  # the services listen on 127.0.0.1 alone, in plain HTTP
     return environment
+
+
+def _has_client(folder: Path) -> bool:
+    try:
+        return (folder / "hypergauge.py").exists()
+    except OSError:  # unreadable: Python skips it too
+        return False
 
 
 def ensure(stack: Stack, settings: Settings, database: Database, notify: Callable[[str], None]) -> None:

@@ -185,8 +185,8 @@ def _energy() -> Json:
         ],
         unit="joule",
         options={"textMode": "value_and_name"},
-        description="Since the run's start: its own energy above idle. Where nothing measures it: that of whole GPUs that "
-        "it had to itself, idle included, once it has ended.",
+        description="Since the run's start: its part of the energy above idle, an equal one where it is divided evenly. Where "
+        "nothing measures it: that of whole GPUs that it had to itself, idle included, once it has ended.",
     )
 
 

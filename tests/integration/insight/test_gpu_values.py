@@ -299,11 +299,11 @@ def test_energies_with_and_without_idle_power_are_distinguished(world: World, st
 def test_an_energy_divided_evenly_is_compared_with_its_like(world: World, start: float) -> None:
     alone = world.run(start, start + SECONDS, gpu=FIRST)
     pair = [world.run(start, start + SECONDS, gpu=SECOND, workload=2, position=n, collocation="MPS") for n in (1, 2)]
-    for run, gpu, method in ((alone, FIRST, "sm_time"), *((run, SECOND, "process_count") for run in pair)):
+    for run, gpu, method in ((alone, FIRST, "sm_time"), *((run, SECOND, "mps_clients") for run in pair)):
         labels = {"UUID": gpu, "run_id": run, "method": method}
         curve(world, "bench_gpu_attributed_energy_joules_total", range(SECONDS), 200.0, start, **labels)
     first, *divided = compare(world.connection, ["20"], baseline="20/1/1").entries
-    assert [one.has_divided_energy for one in (first, *divided)] == [False, True, True]
+    assert [one.energy_divided for one in (first, *divided)] == [False, True, True]
     assert all("gpu_energy_joules" in one.values and "gpu_energy_joules" not in one.changes for one in divided)
     _, other = compare(world.connection, ["20/2"], baseline="20/2/1").entries
     assert other.changes["gpu_energy_joules"] == 0

@@ -97,6 +97,22 @@ def test_a_value_of_a_whole_shared_gpu_is_never_a_runs_own(world: World, start: 
     assert codes(found)["divided_evenly"] == ["20/1/1", "20/1/2"]
 
 
+def test_mps_clients_have_even_parts_all_of_the_time(world: World, start: float) -> None:
+    """A client has a utilization of its own only while it is the only one: here the first, for ten seconds."""
+    first = world.run(start, start + 60, gpu=GPU, collocation="MPS")
+    second = world.run(start, start + 60, position=2, gpu=GPU, collocation="MPS")
+    energy = "bench_gpu_attributed_energy_joules_total"
+    parts = [{**LABELS, "run_id": run_id, "method": "mps_clients"} for run_id in (first, second)]
+    world.write(
+        share(world, first, start, 10, 0.1), measured(world, "bench_gpu_sm_active_ratio", start, 60, 0.8),
+        *(measured(world, energy, start, 60, 100.0, labels) for labels in parts),
+    )  # fmt: skip
+    for metrics, height in (((), 0.4), (("gpu_energy_attributed",), 100.0)):
+        found = drawn(world, *metrics)
+        assert all(block.value[1:] == pytest.approx(height) and not block.own for block in found.blocks)
+        assert codes(found)["divided_evenly"] == ["20/1/1", "20/1/2"]
+
+
 def test_an_instance_is_a_lane(world: World, start: float) -> None:
     for at, busy in ((1, 0.3), (2, 0.6)):
         instance = {**LABELS, "GPU_I_ID": str(at), "GPU_I_PROFILE": "3g.20gb"}

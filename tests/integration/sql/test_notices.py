@@ -82,16 +82,16 @@ def test_scopes_that_differ_and_scopes_that_are_not_the_runs_own(world: World, r
 
 
 @pytest.mark.parametrize(
-    ("collocation", "methods", "noted"),
+    ("methods", "noted"),
     [
-        ("-", ["process_count"], True),
-        ("-", ["sm_time", "process_count"], False),  # the second at its start, before the driver had its share
-        ("MPS:40", ["sm_time", "process_count"], True),
-        ("MPS", ["sm_time"], False),
+        (["process_count"], True),
+        (["sm_time", "process_count"], False),  # the second at its start, before the driver had its share
+        (["sm_time", "mps_clients"], True),  # the first while it was the only client
+        (["sm_time"], False),
     ],
 )
-def test_energy_in_equal_parts(world: World, collocation: str, methods: list[str], noted: bool) -> None:
-    pair = [world.run(START, START + 100, position=n, gpu=GPU, collocation=collocation) for n in (1, 2)]
+def test_energy_in_equal_parts(world: World, methods: list[str], noted: bool) -> None:
+    pair = [world.run(START, START + 100, position=n, gpu=GPU) for n in (1, 2)]
     times = [START + n for n in range(1, 100)]
     for run in pair:
         for method in methods:
@@ -100,6 +100,7 @@ def test_energy_in_equal_parts(world: World, collocation: str, methods: list[str
     world.connection.execute("select summarise(run_id) from runs")
     found = [one for one in notices(world, pair, ["gpu_energy_attributed"]) if one[0] == "energy_in_equal_parts"]
     assert found == ([("energy_in_equal_parts", ["20/1/1", "20/1/2"], {})] if noted else [])
+    assert not [one for one in notices(world, pair, ["threads"]) if one[0] == "energy_in_equal_parts"]
     page = world.connection.execute("select code from run_notice(%s, to_timestamp(%s), now())", (pair[0], START))
     assert (("energy_in_equal_parts",) in page.fetchall()) == noted
 

@@ -151,7 +151,7 @@ def test_an_equal_part_of_energy_is_nobodys_own(world: World) -> None:
     alone = world.run(START, START + 100, gpu=GPU)
     pair = [world.run(START + 200, START + 300, gpu=GPU, workload=2, position=n, collocation="MPS") for n in (1, 2)]
     times = [START + n for n in range(1, 301)]
-    for run, watts, at, method in ((alone, 30, 0, "sm_time"), *((run, 10, 200, "process_count") for run in pair)):
+    for run, watts, at, method in ((alone, 30, 0, "sm_time"), *((run, 10, 200, "mps_clients") for run in pair)):
         labels = {"run_id": run, "method": method}
         world.write(
             world.gauge("bench_gpu_attributed_energy_joules_total", times[at : at + 100], [watts] * 100, labels)

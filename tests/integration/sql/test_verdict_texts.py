@@ -46,6 +46,11 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("not_positive", {"metric": "accuracy"}, "accuracy is 0 or less in some attempts, which has no relative change; use a bound"),
     ("idle_energy_differs", {"metric": "energy"}, "energy includes idle energy in some attempts only"),
     (
+        "divided_energy_differs",
+        {"metric": "energy"},
+        "energy is an equal part of that of several processes in some attempts only",
+    ),
+    (
         "scopes_differ", {"metric": "energy", "scopes": ["device", "process"]},
         "energy was measured in the scopes device and process; --scope chooses one",
     ),

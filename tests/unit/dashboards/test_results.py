@@ -16,8 +16,10 @@ from hypergauge.sql.queries.report import Work
 from tests.support.data.pictures import notice
 
 
-def entry(label: str, seconds: float, status: str = "finished", energy: float | None = None, **fields: Any) -> Entry:
-    runs: Any = (SimpleNamespace(run_id=label),)
+def entry(
+    label: str, seconds: float, status: str = "finished", energy: float | None = None, sharing: str = "-", **fields: Any
+) -> Entry:
+    runs: Any = (SimpleNamespace(run_id=label, collocation=sharing),)
     values = {"duration_seconds": seconds} | ({} if energy is None else {"gpu_energy_joules": energy})
     return Entry(**{
         "label": label, "name": "train", "status": status, "runs": runs, "values": values, "scopes": {}, "software": {}, **fields,
@@ -47,6 +49,15 @@ def test_the_best_and_the_worst_finished_runs_are_named() -> None:
         "Lowest val_loss": "1/2/1 train *, 0.1 (highest: 1/1/1 train, 0.3)",
         "Highest accuracy": "1/1/1 train, 0.9 (lowest: 1/2/1 train *, 0.8)",
     }
+
+
+def test_a_run_is_named_with_its_way_of_sharing_and_an_even_part_is_no_candidate() -> None:
+    part = entry("1/3/1", 25, energy=100, sharing="MPS", energy_divided=True)
+    assert lines(entry("1/1/1", 30, energy=500), entry("1/2/1", 20, energy=900), part) == {
+        "Fastest": "1/2/1 train, 20.0 s (slowest: 1/1/1 train, 30.0 s)",
+        "Least GPU energy": "1/1/1 train, 500 J (most: 1/2/1 train, 900 J)",
+    }
+    assert lines(entry("1/1/1", 30), part) == {"Fastest": "1/3/1 train · MPS, 25.0 s (slowest: 1/1/1 train, 30.0 s)"}
 
 
 def test_what_is_alike_alone_or_not_comparable_has_no_best() -> None:

@@ -299,11 +299,22 @@ INSTANCES = [MigInstance(number, f"MIG-{number}", profile) for number, profile i
 NEXT = [replace(one, uuid=one.uuid + "-again") for one in INSTANCES]
 
 
+def test_without_the_share_of_mps_clients_all_processes_have_equal_parts() -> None:
+    """Where the server is not visible, as to a user under ``hidepid``."""
+    client = GpuProcess(2, None, None, mps=True)
+    found = split(at(0, energy=0, power=50), at(1, on(1, 0.5), client, energy=1050, power=50))
+    assert parts(found) == {
+        "idle": 50,
+        f"a {BY_COUNT}": pytest.approx(500),
+        f"b {BY_COUNT}": pytest.approx(500),
+    }
+
+
 def test_clients_of_an_mps_server_have_equal_parts_of_its_share() -> None:
     clients = [GpuProcess(pid, None, None, mps=True, mps_utilization=0.2) for pid in (2, 3)]
     found = split(at(0, energy=0, power=50), at(1, on(9, 0.8), *clients, energy=1050, power=50))
     assert parts(found) == {
-        "idle": 50, "other": pytest.approx(800), f"a {BY_COUNT}": pytest.approx(100), f"b {BY_COUNT}": pytest.approx(100),
+        "idle": 50, "other": pytest.approx(800), "a mps_clients": pytest.approx(100), "b mps_clients": pytest.approx(100),
     }  # fmt: skip
 
 

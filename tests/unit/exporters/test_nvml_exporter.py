@@ -299,5 +299,5 @@ def test_clients_of_one_mps_server_share_its_utilization(page: Page, process: St
     for run_id in (first, second):
         assert found("run_memory_bytes", run_id=run_id) == GIB
         assert found("run_sm_utilization_ratio", run_id=run_id) is None, "not 0: the driver does not tell them apart"
-        assert found("attributed_energy_joules_total", run_id=run_id, method="process_count") == pytest.approx(250)
+        assert found("attributed_energy_joules_total", run_id=run_id, method="mps_clients") == pytest.approx(250)
     assert found("other_energy_joules_total") == 0

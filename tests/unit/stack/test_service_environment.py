@@ -26,3 +26,9 @@ def test_inside_a_run_its_client_does_not_hide_the_package(tmp_path: Path, monke
     assert service_environment(Settings(home=tmp_path))["PYTHONPATH"] == "/opt/site"
     monkeypatch.setenv("PYTHONPATH", str(client))
     assert "PYTHONPATH" not in service_environment(Settings(home=tmp_path))
+
+
+def test_services_run_in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", "src")
+    assert service_environment(Settings(home=tmp_path))["PYTHONPATH"] == str(tmp_path / "src")

@@ -212,6 +212,17 @@ select r.run_id, on_simulated_gpus(r) as simulated,
                                                  and other.run_id <> r.run_id))) as shared
 from runs r where r.started_at is not null;
 
+-- Return those runs whose energy is an equal part of that of several processes: of clients of an MPS server, or of all on its GPU.
+-- The start of a run, before the driver has its share, counts little.
+create or replace function bench_internal.energy_divided(p_runs text[]) returns setof text language sql stable as $$
+    select p.run_id
+    from places p join series s using (place_id) cross join lateral (select s.labels ->> 'method' as method) m
+    where p.run_id = any(p_runs) and s.quantity = 'gpu_energy_attributed'
+    group by p.run_id
+    having (bool_or(method = 'mps_clients') or bool_and(method = 'process_count'))
+       and (select f.shared from run_flags f where f.run_id = p.run_id)
+$$;
+
 -- Quality of a run's values. `coverage` is the share of its duration in which its processes were measured (without gaps, as far
 -- as they are known), `throttled` whether its GPUs' clocks were ever reduced, and `overhead` the exporters' share of its host's
 -- cores during the run. `overhead` needs the stored summary, since a host's cores are many series.

@@ -36,14 +36,6 @@ language sql stable as $$
     from lines window one as (partition by quantity)
 $$;
 
--- Return whether a run's energy is an equal part of that of all runs on its GPU. The start of a run, before the driver has
--- its share, counts little; under MPS the driver never has it.
-create or replace function bench_internal.in_equal_parts(p_run text, p_collocation text) returns boolean language sql stable as $$
-    select coalesce(bool_or(method = 'process_count') and (p_collocation like 'MPS%' or bool_and(method = 'process_count')), false)
-    from (select s.labels ->> 'method' as method from places p join series s using (place_id)
-          where p.run_id = p_run and s.quantity = 'gpu_energy_attributed') methods
-$$;
-
 -- Return the notices of charts of runs: see `notice_codes` and `notice_text`. Labels are in the order of `p_runs`. `p_from` and
 -- `p_to` are the range of an aligned chart, in 1970; null where the range does not matter.
 create or replace function bench_internal.chart_notice(p_runs text[], p_quantities text[], p_max_series integer default 40,
@@ -51,7 +43,7 @@ create or replace function bench_internal.chart_notice(p_runs text[], p_quantiti
                                         p_scopes text[] default null)
 returns table (code text, severity text, runs text[], "values" jsonb) language sql stable as $$
     with requested as materialized (
-        select r.run_id, run_label(w, r) as run, r.status, r.started_at, r.summarised, r.collocation, m.simulated, m.shared,
+        select r.run_id, run_label(w, r) as run, r.status, r.started_at, r.summarised, m.simulated, m.shared,
                nullif(r.profilers, '') as profilers, array_position(p_runs, r.run_id) as nth
         from runs r join workloads w using (workload_id) left join run_flags m using (run_id) where r.run_id = any(p_runs)
     ), lines as materialized (
@@ -124,7 +116,9 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         select 'shared_resource', null, array_agg(run order by nth), '{}' from requested where shared having count(*) > 0
         union all
         select 'energy_in_equal_parts', null, array_agg(run order by nth), '{}'
-        from requested where shared and in_equal_parts(run_id, collocation) having count(*) > 0
+        from requested
+        where exists (select from unnest(p_quantities) q (quantity) where q.quantity like 'gpu%')
+          and run_id in (select energy_divided(p_runs)) having count(*) > 0
         union all
         select 'simulated_gpu', null, array_agg(run order by nth), '{}' from requested where simulated having count(*) > 0
         union all
@@ -178,5 +172,6 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
     )
     select code, c.severity, '{}'::text[], l."values" from left_out l join notice_codes() c using (code)
     union all
-    select * from chart_notice(runs_of(p_workloads), p_quantities, null, p_from, p_to)
+    -- The energy of a workload is a sum, however it was divided.
+    select * from chart_notice(runs_of(p_workloads), p_quantities, null, p_from, p_to) where code <> 'energy_in_equal_parts'
 $$;

@@ -29,8 +29,8 @@ returns table (what text, value text) language sql stable rows 20 as $$
     where r.run_id = p_run and x.value <> '' order by x.ord
 $$;
 
--- Return the energy of a run so far in joules: `above idle`, its share of its GPUs' energy; without one, that of `whole GPUs`
--- that it had to itself, idle included, once it has ended. Null where neither is measured; no row without the run.
+-- Return the energy of a run so far in joules: `above idle`, its share of its GPUs' energy (`divided evenly`: see `energy_divided`);
+-- without one, that of `whole GPUs` that it had to itself, idle included, once it has ended. Null where neither is measured; no row without the run.
 create or replace function bench_dashboard.run_energy(p_run text) returns table (joules float8, energy_of text)
 language sql stable as $$
     with run as materialized (
@@ -43,7 +43,8 @@ language sql stable as $$
         where not r.summarised
     )
     select coalesce(x.share, j.whole),
-           case when x.share is not null then 'above idle' when j.whole is not null then 'whole GPUs' end
+           case when x.share is not null and p_run in (select energy_divided(array[p_run])) then 'divided evenly'
+                when x.share is not null then 'above idle' when j.whole is not null then 'whole GPUs' end
     from run cross join so_far s
     left join run_joules(array(select run_id from run where summarised)) j on true
     cross join lateral (select coalesce(j.share, s.share) as share) x
@@ -66,7 +67,7 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
             ('simulated_gpu', on_simulated, '{}'),
             ('profiled', profiled, jsonb_build_object('profilers', string_to_array(profilers, '+'))),
             ('shared_resource', shared, '{}'),
-            ('energy_in_equal_parts', shared and in_equal_parts(run_id, collocation), '{}')
+            ('energy_in_equal_parts', run_id in (select energy_divided(array[run_id])), '{}')
         ) as x (code, holds, "values") where holds
         union all
         select 'gpus_left_out', array[max(label)], jsonb_build_object('total', count(*), 'drawn', p_most)

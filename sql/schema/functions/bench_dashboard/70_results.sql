@@ -121,8 +121,8 @@ $$;
 -- Return the results of rows: the means over the finished attempts among these runs, with changes against the row of the run
 -- `p_baseline`; over all attempts and without changes where none has finished.
 --
--- `n` counts the finished attempts, `failed` those that ended early. Energy is that above idle, an equal part of that of all runs on
--- the GPU (see `in_equal_parts`), or that of whole GPUs with idle, which are not comparable: `energy_of` names them. `shared` marks that GPU values may be those of other runs too. `last` is the last
+-- `n` counts the finished attempts, `failed` those that ended early. Energy is that above idle,
+-- an equal part of it (see `energy_divided`), or that of whole GPUs with idle. These are not comparable: `energy_of` names them. `shared` marks that GPU values may be those of other runs too. `last` is the last
 -- value of the software metric `p_key`. Changes against a baseline of other work are marked, see `change_of_work`.
 create or replace function bench_dashboard.run_results(p_runs text[], p_baseline text default null, p_key text default null)
 returns table (nth bigint, run_id text, title text, color text, stroke text, status text, started_at timestamptz,
@@ -141,6 +141,8 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
                max(total) filter (where quantity = 'gpu_energy_attributed') as share,
                max(total) filter (where quantity = 'gpu_power' and scope = 'instance') as whole
         from run_values(p_runs, '{gpu_sm_active,gpu_utilization,cpu_usage,gpu_energy_attributed,gpu_power}') group by run_id
+    ), divided as materialized (
+        select energy_divided(p_runs) as run_id
     ), rows as (
         select workload_id, position, (array_agg(a.run_id order by attempt desc))[1] as run_id,
                (array_agg(a.status order by attempt desc))[1] as status, count(*) filter (where a.status = 'finished') as n,
@@ -149,14 +151,15 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
                avg(cpu) filter (where counts) as cpu, array_agg(l.value) filter (where counts) as last,
                array_agg(share) filter (where counts) as shares, array_agg(whole) filter (where counts) as wholes,
                bool_and(share is not null) filter (where counts) as attributed,
+               coalesce(bool_or(a.run_id in (select run_id from divided)) filter (where counts), false) as is_divided,
                bool_and(whole is not null) filter (where counts) as alone
         from requested a left join measured using (run_id) left join last_values(p_runs, p_key) l using (run_id)
         group by workload_id, position
     ), known as (
-        select k.*, coalesce(f.shared, false) as shared, case when attributed then shares when alone then wholes end as energy,
-               case when attributed and f.shared and in_equal_parts(run_id, r.collocation) then 'divided evenly'
-                    when attributed then 'above idle' when alone then 'whole GPUs' end as energy_of
-        from rows k join runs r using (run_id) left join run_flags f using (run_id)
+        select *, case when attributed then shares when alone then wholes end as energy,
+               case when attributed and is_divided then 'divided evenly' when attributed then 'above idle'
+                    when alone then 'whole GPUs' end as energy_of
+        from rows
     ), base as (
         select k.* from known k join runs b on (b.workload_id, b.position) = (k.workload_id, k.position)
         where b.run_id = p_baseline and k.n > 0
@@ -165,8 +168,9 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
            (select avg(x) from unnest(k.seconds) x), case when other then change_of_work(same, k.seconds, b.seconds) end,
            k.sm_active, k.utilization, k.cpu, (select avg(x) from unnest(k.energy) x), k.energy_of,
            case when other and k.energy_of = b.energy_of then change_of_work(same, k.energy, b.energy) end,
-           (select avg(x) from unnest(k.last) x), case when other then change_of_work(same, k.last, b.last) end, k.shared
-    from known k join runs r using (run_id) join titled_runs(p_runs) t using (run_id) left join base b on true
+           (select avg(x) from unnest(k.last) x), case when other then change_of_work(same, k.last, b.last) end, coalesce(f.shared, false)
+    from known k join runs r using (run_id) join titled_runs(p_runs) t using (run_id)
+    left join run_flags f on f.run_id = k.run_id left join base b on true
     left join run_works(p_runs) mine on mine.run_id = k.run_id left join run_works(p_runs) its on its.run_id = b.run_id
     cross join lateral (select k.n > 0 and k.run_id <> b.run_id as other, mine.work is not distinct from its.work as same) o
     order by t.nth
@@ -221,7 +225,7 @@ $$;
 
 -- Return the verdict on runs in one row of short answers: the fastest, the one with least energy, the one with the best last value
 -- of `p_key`, and those that did not finish. Only finished runs are candidates, and only those of one work are compared. Energies are
--- compared where all are of one kind.
+-- compared where all are of one kind; those divided evenly are no candidates.
 create or replace function bench_dashboard.run_verdict(p_runs text[], p_key text default null)
 returns table (fastest text, leanest text, best text, failed text) language sql stable as $$
     with finished as materialized (
@@ -432,10 +436,11 @@ create or replace function bench_dashboard.run_band(
 $$;
 
 -- Return the numeric values of a parameter of runs, with their results: the duration in seconds, the last value of the software metric
--- `p_key`, and the energy.
+-- `p_key`, and the energy unless it is divided evenly.
 create or replace function bench_dashboard.parameter_results(p_runs text[], p_parameter text, p_key text)
 returns table (title text, color text, stroke text, x float8, seconds float8, last float8, energy float8) language sql stable as $$
-    select f.title, f.color, f.stroke, (r.params ->> p_parameter)::float8, f.seconds, f.last, f.energy
+    select f.title, f.color, f.stroke, (r.params ->> p_parameter)::float8, f.seconds, f.last,
+           case when f.energy_of <> 'divided evenly' then f.energy end
     from run_results(p_runs, null, p_key) f join runs r using (run_id)
     where r.params ->> p_parameter ~ '^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$'
 $$;

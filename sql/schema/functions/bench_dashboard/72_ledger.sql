@@ -37,7 +37,9 @@ create or replace function bench_dashboard.ledger_shares(
     p_runs text[], measure text, start timestamptz, stop timestamptz, step_ms double precision, p_places integer[] default null
 ) returns table ("time" timestamptz, run_id text, place_id integer, quantity text, own boolean, value double precision)
 language sql stable as $$
-    with blocks as materialized (
+    with divided as materialized (
+        select energy_divided(p_runs) as run_id
+    ), blocks as materialized (
         select b.run_id, b.run, b.place_id, concat_ws('/', p.gpu_uuid, p.gpu_instance_id) as device
         from ledger_blocks(p_runs) b join places p using (place_id)
         where p_places is null or b.place_id = any(p_places)
@@ -51,6 +53,8 @@ language sql stable as $$
         from run_sources(array(select run_id from blocks), array(select quantity from ranks)) s
         join blocks b on b.run_id = s.run_id and b.device = s.device join ranks using (quantity)
         where s.counts and s.scope <> 'host'
+              -- An MPS client has a utilization of its own only while it is the only one.
+              and not (s.quantity = 'gpu_sm_utilization' and b.run_id in (select run_id from divided))
         order by b.run_id, b.place_id, rank, scope_width(s.scope, false)
     ), together as materialized (
         select quantity, scope, array_agg(distinct run_id) as runs, count(*)::integer as lines
@@ -67,7 +71,9 @@ language sql stable as $$
                (select count(*) + max(others) from run_sets s where s.runset_id = mine.runset_id) as n
         from run_sets mine join chosen using (run_id, place_id) where chosen.scope <> 'process'
     )
-    select p.time, p.run_id, p.place_id, p.quantity, coalesce(s.n, 1) = 1, p.value / coalesce(s.n, 1)
+    select p.time, p.run_id, p.place_id, p.quantity,
+           coalesce(s.n, 1) = 1 and not (p.quantity = 'gpu_energy_attributed' and p.run_id in (select run_id from divided)),
+           p.value / coalesce(s.n, 1)
     from points p
     left join spans s on s.run_id = p.run_id and s.place_id = p.place_id and p.time >= s.started_at and p.time < s.ended_at
     where p.value is not null order by p.time, p.run_id, p.place_id

@@ -40,7 +40,7 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('throttled', 'warning', '{shares}', 'throttled GPU clocks, with the share of the time'),
            ('exporter_overhead', 'warning', '{shares}', 'exporters that took more than 1 % of the host''s cores'),
            ('shared_resource', 'warning', '{}', 'other runs on the same GPU or host'),
-           ('energy_in_equal_parts', 'warning', '{}', 'runs whose energy is an equal part of that of all runs on the GPU'),
+           ('energy_in_equal_parts', 'warning', '{}', 'runs with an equal part of the energy of several processes, such as MPS clients'),
            ('simulated_gpu', 'warning', '{}', 'simulated GPUs, marked *'),
            ('profiled', 'warning', '{profilers}', 'a profiler, marked ◆'),
            ('neighbours_changed', 'warning', '{changes}', 'other runs that began or ended: `at` (seconds from the start of the run), `run`, `what`, `status`'),

@@ -44,6 +44,7 @@ create or replace function bench_dashboard.verdict_text(p_values jsonb) returns 
         when 'not_measured' then format('no finished attempt of %s has %s', rows, name)
         when 'not_positive' then format('%s is 0 or less in some attempts, which has no relative change; use a bound', name)
         when 'idle_energy_differs' then format('%s includes idle energy in some attempts only', name)
+        when 'divided_energy_differs' then format('%s is an equal part of that of several processes in some attempts only', name)
         when 'scopes_differ' then
             format('%s was measured in the scopes %s; --scope chooses one', name, notice_list(p_values -> 'scopes', ' and '))
         end
