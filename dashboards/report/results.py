@@ -15,6 +15,7 @@ from hypergauge.insight.comparison.software import better, relevance
 from hypergauge.insight.report import Report
 from hypergauge.insight.sharing.collocation import advice
 from hypergauge.sql.queries.report import Work
+from hypergauge.sql.runs.selection import with_sharing
 
 __all__ = ["Result", "results"]
 
@@ -108,5 +109,4 @@ def _trust(found: Report) -> Iterator[Result]:
 
 
 def _name(entry: Entry) -> str:
-    named = " · ".join(filter(None, (f"{entry.label} {entry.name}".rstrip(), ", ".join(entry.sharing))))
-    return named + SIMULATED * entry.simulated
+    return with_sharing(f"{entry.label} {entry.name}".rstrip(), entry.runs) + SIMULATED * entry.simulated

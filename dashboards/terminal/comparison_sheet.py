@@ -17,6 +17,7 @@ from hypergauge.insight.comparison.columns import (
     is_of_energy,
 )
 from hypergauge.insight.comparison.software import relevance
+from hypergauge.sql.runs.selection import with_sharing
 
 if TYPE_CHECKING:
     from hypergauge.insight.comparison.comparison import Comparison, Entry
@@ -126,7 +127,7 @@ def sheet(found: Comparison, metrics: Sequence[str] = (), *, everything: bool = 
         label = entry.label + (SIMULATED if entry.simulated else "")
         label = f"{label} (baseline)" if entry.label == found.baseline else label
         cells = (*(Cell(_attempts(entry)) for _ in attempts), *(_cell(entry, key, software) for key in shown))
-        lines.append((label, _name(entry), entry.status, cells))
+        lines.append((label, with_sharing(entry.name, entry.runs), entry.status, cells))
     notes = _notes(found.entries, [key for key in shown if key not in software])
     return Sheet(found.by, columns, tuple(lines), tuple(notes), tuple(hidden), _part(found))
 
@@ -135,11 +136,6 @@ def _keys(found: Comparison) -> list[str]:
     """Return the columns with values. Columns of zeros would take the space of columns that matter."""
     keys = dict.fromkeys(key for entry in found.entries for key in entry.values)
     return [key for key in keys if any(entry.values.get(key, 0) > 0 for entry in found.entries)]
-
-
-def _name(entry: Entry) -> str:
-    """Return the name of an entry with the ways in which its runs share a GPU: ``resnet50 · MPS``."""
-    return " · ".join(filter(None, (entry.name, ", ".join(entry.sharing))))
 
 
 def _names(found: Comparison, keys: Iterable[str], software: Iterable[str]) -> dict[str, str]:

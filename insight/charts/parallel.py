@@ -14,7 +14,7 @@ from hypergauge.insight.comparison.software import better
 from hypergauge.sql.queries.charts.chart_styles import ChartStyle, run_styles
 from hypergauge.sql.queries.notices import Notice
 from hypergauge.sql.queries.report import works
-from hypergauge.sql.runs.selection import RunInfo
+from hypergauge.sql.runs.selection import RunInfo, with_sharing
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["Dimension", "Parallel", "Track", "parallel"]
@@ -155,7 +155,7 @@ def _dimensions(runs: Sequence[RunInfo]) -> list[Dimension]:
 
 def _track(run: RunInfo, names: Sequence[str], results: Mapping[str, Bar], style: ChartStyle) -> Track:
     return Track(
-        f"{run.full_label} {run.name}".rstrip(), run.run_id, run.status, style,
+        with_sharing(f"{run.full_label} {run.name}".rstrip(), [run]), run.run_id, run.status, style,
         {name: str(run.params[name]) for name in names if name in run.params},
         {metric: one.value for metric, one in results.items()}, run.ended_early,
         any(one.simulated for one in results.values()), bool(run.profilers),

@@ -14,7 +14,7 @@ from hypergauge.sql.queries.charts.chart_styles import ChartStyle, run_styles, w
 from hypergauge.sql.queries.charts.charts import Measured, measured, software_keys
 from hypergauge.sql.queries.notices import Fact, Notice, chart_notices, notices, uneven_workloads
 from hypergauge.sql.queries.summaries import coverage, gpu_facts
-from hypergauge.sql.runs.selection import RunInfo, select_runs
+from hypergauge.sql.runs.selection import RunInfo, select_runs, with_sharing
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["Subject", "subject"]
@@ -78,11 +78,11 @@ class Subject:
         return next((one.unit for one in self.facts if one.quantity == metric), "")
 
     def title(self, label: str) -> str:
-        """Return a label with the names of its runs: ``20/1/3 wide``."""
+        """Return a label with the names of its runs and their ways of sharing: ``20/1/3 wide · MPS``."""
         names = list(dict.fromkeys(run.name for run in self.groups[label] if run.name))
         if len(names) > _MOST_NAMES:
             names[_MOST_NAMES:] = ["…"]
-        return f"{label} {', '.join(names)}".rstrip()
+        return with_sharing(f"{label} {', '.join(names)}".rstrip(), self.groups[label])
 
     def ids(self, label: str) -> tuple[str, ...]:
         """Return the ids of a series' runs."""

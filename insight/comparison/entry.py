@@ -112,11 +112,6 @@ class Entry:
         """Return whether its energy includes idle energy of the GPUs."""
         return WHOLE_GPU in (self.energy_method or "").split("+")
 
-    @property
-    def sharing(self) -> tuple[str, ...]:
-        """Distinct ways in which its runs share a GPU, such as ``MPS``."""
-        return tuple(dict.fromkeys(run.collocation for run in self.runs if run.collocation not in ("-", "")))
-
     def as_dict(self, by: str) -> dict[str, Any]:
         """Return the JSON object for a comparison by ``run``, ``row`` or ``workload``."""
         return _BY[by](self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -22,6 +22,7 @@ __all__ = [
     "runs_by_id",
     "select_run",
     "select_runs",
+    "with_sharing",
     "workload_ids",
 ]
 
@@ -74,6 +75,12 @@ class RunInfo:
     def ended_early(self) -> bool:
         """Return whether it has failed, was stopped or reached a time limit."""
         return self.status not in ("finished", "running", "pending")
+
+
+def with_sharing(title: str, runs: Iterable[RunInfo]) -> str:
+    """Return a title with the ways in which runs share a GPU: ``20/1/3 wide · MPS``."""
+    ways = dict.fromkeys(run.collocation for run in runs if run.collocation not in ("-", ""))
+    return " · ".join(filter(None, (title, ", ".join(ways))))
 
 
 @dataclass(frozen=True, slots=True)

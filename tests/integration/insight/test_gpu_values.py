@@ -302,7 +302,9 @@ def test_an_energy_divided_evenly_is_compared_with_its_like(world: World, start:
     for run, gpu, method in ((alone, FIRST, "sm_time"), *((run, SECOND, "mps_clients") for run in pair)):
         labels = {"UUID": gpu, "run_id": run, "method": method}
         curve(world, "bench_gpu_attributed_energy_joules_total", range(SECONDS), 200.0, start, **labels)
-    first, *divided = compare(world.connection, ["20"], baseline="20/1/1").entries
+    found = compare(world.connection, ["20"], baseline="20/1/1")
+    assert [name for _, name, *_ in sheet(found).lines] == ["train", "train · MPS", "train · MPS"]
+    first, *divided = found.entries
     assert [one.energy_divided for one in (first, *divided)] == [False, True, True]
     assert all("gpu_energy_joules" in one.values and "gpu_energy_joules" not in one.changes for one in divided)
     _, other = compare(world.connection, ["20/2"], baseline="20/2/1").entries
