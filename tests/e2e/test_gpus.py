@@ -108,8 +108,10 @@ def test_the_runs_are_marked_as_simulated(place: GpuHome, runs: dict[str, dict[s
 
 
 def test_a_run_on_an_instance_has_its_series_and_no_other(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
+    # Another test has a run of its own on an instance.
     placements = place.query(
-        "select run_id, gpu_uuid, gpu_instance_id, mig_uuid from placements where mig_uuid is not null"
+        "select run_id, gpu_uuid, gpu_instance_id, mig_uuid from placements where mig_uuid is not null and run_id = any(%s)",
+        [run["run_id"] for run in runs.values()],
     )
     assert len({row["mig_uuid"] for row in placements}) == 2
     own = {row["run_id"]: f"{row['gpu_uuid']}/{row['gpu_instance_id']}" for row in placements}
