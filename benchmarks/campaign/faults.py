@@ -28,6 +28,7 @@ from hypergauge.core.system.uptime import uptime
 
 __all__ = ["measure"]
 
+_ENDING_SECONDS = 15.0  # longest end of a schedule
 _FULL_MINUTES = 15.0  # a shorter campaign has fewer workloads, and shorter faults
 
 
@@ -52,9 +53,13 @@ def _measuring(site: Site, _: random.Random) -> Iterator[str]:
     begun_at = site.sheets[-1].begun_at
     os.kill(service.pid, signal.SIGKILL)
     yield "the stack's collector is killed"
-    continues = site.scheduling and site.sheets[-1].begun_at == begun_at
-    if continues and site.measuring() in (None, service):
-        site.report("the stack's collector is not started again")
+    deadline = time.monotonic() + _ENDING_SECONDS
+    while site.scheduling and site.sheets[-1].begun_at == begun_at and site.measuring() in (None, service):
+        # A schedule that ends stops its services first.
+        if time.monotonic() > deadline:
+            site.report("the stack's collector is not started again")
+            break
+        time.sleep(0.2)
 
 
 @contextmanager
