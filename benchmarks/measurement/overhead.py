@@ -81,17 +81,14 @@ def measure(
 @contextlib.contextmanager
 def _stack(database: Database, home: Path, hz: int) -> Iterator[RunningStack]:
     """Start exporters and a collector: those of real GPUs where there are some."""
-    if inventory().gpus:
-        problems = availability(Settings(home=home))
-        exporters = (*EXPORTERS, *(name for name in _GPU_EXPORTERS if problems[name] is None))
-        with running(database, home, exporters, hz=hz, lease=LEASE_SECONDS) as stack:
-            yield stack
-    else:
-        with (
-            exporter(_gpus()) as gpus,
-            running(database, home, EXPORTERS, others={"gpus": gpus}, hz=hz, lease=LEASE_SECONDS) as stack,
-        ):
-            yield stack
+    exporters, others = list(EXPORTERS), dict[str, str]()
+    with contextlib.ExitStack() as started:
+        if inventory().gpus:
+            problems = availability(Settings(home=home))
+            exporters += [name for name in _GPU_EXPORTERS if problems[name] is None]
+        else:
+            others["gpus"] = started.enter_context(exporter(_gpus()))
+        yield started.enter_context(running(database, home, exporters, others=others, hz=hz, lease=LEASE_SECONDS))
 
 
 def _gpus() -> Callable[[], bytes]:

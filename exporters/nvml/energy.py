@@ -73,8 +73,9 @@ class EnergySplit:
     ========================= =========================================================================================
 
     The driver reports the utilization of all clients of an MPS server together. Several clients have equal shares of their
-    part, by the method ``mps_clients``; without a known part, all processes have equal parts. The last known values of ended processes count. An instance's part is divided among its processes. Without processes,
-    all energy is idle. In each interval the parts add up to the GPU's energy.
+    part, by the method ``mps_clients``; without a known part, all processes have equal parts. The last known values of ended
+    processes count. An instance's part is divided among its processes. Without processes, all energy is idle. In each
+    interval the parts add up to the GPU's energy.
     """
 
     def __init__(self) -> None:
@@ -180,11 +181,8 @@ class _MeasuredGpu:
         for one, weight in weights:
             share = None
             if one.run_id is not None:
-                share = Share(
-                    one.run_id,
-                    _without_uuid(one.instance),
-                    "mps_clients" if one.client and method == "sm_time" else method,
-                )
+                own = "mps_clients" if one.client and method == "sm_time" else method
+                share = Share(one.run_id, _without_uuid(one.instance), own)
             yield share, weight / whole if whole else 1 / len(weights)  # activities may be too small to divide
 
     def _weights(self, sample: GpuSample, occupants: list[_Occupant]) -> tuple[str, list[tuple[_Occupant, float]]]:

@@ -182,8 +182,8 @@ def _run_entry(
     final = {metric.key: metric.value for metric in software}
     return Entry(
         run.label, run.name, run.status, (run,), values, measured.scopes, final, measured.quantities,
-        simulated=facts.simulated, energy_method=measured.energy_method, energy_divided=facts.energy_divided, coverage=measured.coverage,
-        gpu_coverage=measured.gpu_coverage, intervals=(interval,) if interval else (),
+        simulated=facts.simulated, energy_method=measured.energy_method, energy_divided=facts.energy_divided,
+        coverage=measured.coverage, gpu_coverage=measured.gpu_coverage, intervals=(interval,) if interval else (),
     )  # fmt: skip
 
 

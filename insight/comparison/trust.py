@@ -28,11 +28,11 @@ _OF_CHARTS = (
     "utilization_overstates",
     "throttled",
     "shared_resource",
-    "energy_in_equal_parts",
+    "energy_divided",
     "profiled",
 )
 # The energy of a workload is a sum, however it was divided; its runs have no column for their status.
-_OF_WORKLOADS = (*(code for code in _OF_CHARTS if code != "energy_in_equal_parts"), "ended_early")
+_OF_WORKLOADS = (*(code for code in _OF_CHARTS if code != "energy_divided"), "ended_early")
 
 
 @dataclass(frozen=True, slots=True)

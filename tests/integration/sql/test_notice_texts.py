@@ -111,7 +111,7 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     ),
     ("shared_resource", RUNS, {}, "20/1/1, 20/2/1 shared the GPU or host with other runs."),
     (
-        "energy_in_equal_parts", RUNS, {},
+        "energy_divided", RUNS, {},
         "The GPU energy of 20/1/1, 20/2/1 is divided evenly: the driver does not report their shares, as under MPS.",
     ),
     ("simulated_gpu", RUNS, {}, "* 20/1/1, 20/2/1 ran on simulated GPUs: their GPU values are not real."),

@@ -90,7 +90,7 @@ def test_scopes_that_differ_and_scopes_that_are_not_the_runs_own(world: World, r
         (["sm_time"], False),
     ],
 )
-def test_energy_in_equal_parts(world: World, methods: list[str], noted: bool) -> None:
+def test_a_divided_energy_is_named(world: World, methods: list[str], noted: bool) -> None:
     pair = [world.run(START, START + 100, position=n, gpu=GPU) for n in (1, 2)]
     times = [START + n for n in range(1, 100)]
     for run in pair:
@@ -98,11 +98,11 @@ def test_energy_in_equal_parts(world: World, methods: list[str], noted: bool) ->
             labels = {"UUID": GPU, "run_id": run, "method": method}
             world.write(world.gauge("bench_gpu_attributed_energy_joules_total", times, [100.0] * 99, labels))
     world.connection.execute("select summarise(run_id) from runs")
-    found = [one for one in notices(world, pair, ["gpu_energy_attributed"]) if one[0] == "energy_in_equal_parts"]
-    assert found == ([("energy_in_equal_parts", ["20/1/1", "20/1/2"], {})] if noted else [])
-    assert not [one for one in notices(world, pair, ["threads"]) if one[0] == "energy_in_equal_parts"]
+    found = [one for one in notices(world, pair, ["gpu_energy_attributed"]) if one[0] == "energy_divided"]
+    assert found == ([("energy_divided", ["20/1/1", "20/1/2"], {})] if noted else [])
+    assert not [one for one in notices(world, pair, ["threads"]) if one[0] == "energy_divided"]
     page = world.connection.execute("select code from run_notice(%s, to_timestamp(%s), now())", (pair[0], START))
-    assert (("energy_in_equal_parts",) in page.fetchall()) == noted
+    assert (("energy_divided",) in page.fetchall()) == noted
 
 
 def test_sources_that_differ(world: World, runs: list[str]) -> None:

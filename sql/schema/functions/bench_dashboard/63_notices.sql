@@ -115,7 +115,7 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         union all
         select 'shared_resource', null, array_agg(run order by nth), '{}' from requested where shared having count(*) > 0
         union all
-        select 'energy_in_equal_parts', null, array_agg(run order by nth), '{}'
+        select 'energy_divided', null, array_agg(run order by nth), '{}'
         from requested
         where exists (select from unnest(p_quantities) q (quantity) where q.quantity like 'gpu%')
           and run_id in (select energy_divided(p_runs)) having count(*) > 0
@@ -173,5 +173,5 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
     select code, c.severity, '{}'::text[], l."values" from left_out l join notice_codes() c using (code)
     union all
     -- The energy of a workload is a sum, however it was divided.
-    select * from chart_notice(runs_of(p_workloads), p_quantities, null, p_from, p_to) where code <> 'energy_in_equal_parts'
+    select * from chart_notice(runs_of(p_workloads), p_quantities, null, p_from, p_to) where code <> 'energy_divided'
 $$;

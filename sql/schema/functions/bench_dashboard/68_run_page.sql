@@ -30,7 +30,8 @@ returns table (what text, value text) language sql stable rows 20 as $$
 $$;
 
 -- Return the energy of a run so far in joules: `above idle`, its share of its GPUs' energy (`divided evenly`: see `energy_divided`);
--- without one, that of `whole GPUs` that it had to itself, idle included, once it has ended. Null where neither is measured; no row without the run.
+-- without one, that of `whole GPUs` that it had to itself, idle included, once it has ended. Null where neither is measured; no row
+-- without the run.
 create or replace function bench_dashboard.run_energy(p_run text) returns table (joules float8, energy_of text)
 language sql stable as $$
     with run as materialized (
@@ -67,7 +68,7 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
             ('simulated_gpu', on_simulated, '{}'),
             ('profiled', profiled, jsonb_build_object('profilers', string_to_array(profilers, '+'))),
             ('shared_resource', shared, '{}'),
-            ('energy_in_equal_parts', run_id in (select energy_divided(array[run_id])), '{}')
+            ('energy_divided', run_id in (select energy_divided(array[run_id])), '{}')
         ) as x (code, holds, "values") where holds
         union all
         select 'gpus_left_out', array[max(label)], jsonb_build_object('total', count(*), 'drawn', p_most)

@@ -121,9 +121,10 @@ $$;
 -- Return the results of rows: the means over the finished attempts among these runs, with changes against the row of the run
 -- `p_baseline`; over all attempts and without changes where none has finished.
 --
--- `n` counts the finished attempts, `failed` those that ended early. Energy is that above idle,
--- an equal part of it (see `energy_divided`), or that of whole GPUs with idle. These are not comparable: `energy_of` names them. `shared` marks that GPU values may be those of other runs too. `last` is the last
--- value of the software metric `p_key`. Changes against a baseline of other work are marked, see `change_of_work`.
+-- `n` counts the finished attempts, `failed` those that ended early. Energy is that above idle, an equal part of it (see
+-- `energy_divided`), or that of whole GPUs with idle. These are not comparable: `energy_of` names them. `shared` marks that GPU
+-- values may be those of other runs too. `last` is the last value of the software metric `p_key`. Changes against a baseline of
+-- other work are marked, see `change_of_work`.
 create or replace function bench_dashboard.run_results(p_runs text[], p_baseline text default null, p_key text default null)
 returns table (nth bigint, run_id text, title text, color text, stroke text, status text, started_at timestamptz,
                ended_at timestamptz, n bigint, failed bigint, seconds float8, seconds_change text, sm_active float8, utilization float8, cpu float8, energy float8, energy_of text,

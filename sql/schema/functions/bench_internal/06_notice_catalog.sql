@@ -40,7 +40,7 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('throttled', 'warning', '{shares}', 'throttled GPU clocks, with the share of the time'),
            ('exporter_overhead', 'warning', '{shares}', 'exporters that took more than 1 % of the host''s cores'),
            ('shared_resource', 'warning', '{}', 'other runs on the same GPU or host'),
-           ('energy_in_equal_parts', 'warning', '{}', 'runs with an equal part of the energy of several processes, such as MPS clients'),
+           ('energy_divided', 'warning', '{}', 'runs with an equal part of the energy of several processes, such as MPS clients'),
            ('simulated_gpu', 'warning', '{}', 'simulated GPUs, marked *'),
            ('profiled', 'warning', '{profilers}', 'a profiler, marked ◆'),
            ('neighbours_changed', 'warning', '{changes}', 'other runs that began or ended: `at` (seconds from the start of the run), `run`, `what`, `status`'),
@@ -280,7 +280,7 @@ returns text language sql immutable as $$
         when 'exporter_overhead' then
             format('the exporters took more than 1%% of the host''s cores in %s.', notice_runs(p_runs, p_values -> 'shares', 1))
         when 'shared_resource' then format('%s shared the GPU or host with other runs.', some_of(p_runs))
-        when 'energy_in_equal_parts' then
+        when 'energy_divided' then
             format('the GPU energy of %s is divided evenly: the driver does not report their shares, as under MPS.', some_of(p_runs))
         when 'simulated_gpu' then format('* %s ran on simulated GPUs: their GPU values are not real.', some_of(p_runs))
         when 'profiled' then format('◆ %s ran under a profiler (%s), which slows a run down.', some_of(p_runs),
@@ -346,7 +346,7 @@ create or replace function bench_dashboard.notice_title(p_code text) returns tex
         when 'throttled' then 'throttled GPUs'
         when 'exporter_overhead' then 'overhead of exporters'
         when 'shared_resource' then 'shared GPUs or hosts'
-        when 'energy_in_equal_parts' then 'energy in equal parts'
+        when 'energy_divided' then 'energy divided evenly'
         when 'simulated_gpu' then 'simulated GPUs (*)'
         when 'profiled' then 'profiled runs (◆)'
         when 'neighbours_changed' then 'changing neighbours'
