@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import re
 import subprocess
-import sys
 import time
-import uuid
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
-from prometheus_client import generate_latest
-from prometheus_client.core import Metric
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import Collector
 
-from hypergauge.core.files.run_folder import RunEnd, RunFolder, SupervisorState
+from hypergauge.core.files.run_folder import SupervisorState
 from hypergauge.core.system.processes import end_run
 from hypergauge.exporters.process import usage
 from hypergauge.exporters.process.cgroup_limits import CgroupLimits
@@ -31,18 +22,8 @@ from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.text import render
 from hypergauge.scheduler.profilers.perf import EVENTS
 from tests.support.exporters.golden import check_golden
+from tests.support.exporters.process import BURN, END, TOTALS, Page, Start, folder, watch
 from tests.support.waiting import wait_for
-
-BURN = """
-import os, resource, sys, time
-def burn(seconds):
-    end = time.thread_time() + seconds
-    while time.thread_time() < end: pass
-def used():
-    both = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return sum(usage.ru_utime + usage.ru_stime for usage in both)
-def say(word): print(word, flush=True)
-"""
 
 # 3 s in total: 2 % of it exceed /proc's truncation, four times a tick of 0.01 s.
 CHURN = """
@@ -96,20 +77,6 @@ while os.wait()[0] != root.pid:
     print(usage.ru_utime + usage.ru_stime, flush=True)
 """
 
-END = RunEnd(
-    status="finished",
-    started_at=1.0,
-    ended_at=2.0,
-    exit_code=0,
-    reason=None,
-    cpu_seconds=12.5,
-    read_bytes=4096,
-    written_bytes=8192,
-    max_rss_bytes=10_000_000_000,
-)
-
-TOTALS = {"cpu_seconds_total", "read_bytes_total", "written_bytes_total"}
-FINAL = TOTALS | {"start_time_seconds", "end_time_seconds", "peak_memory_bytes"}
 LIVE = TOTALS | {
     "start_time_seconds",
     "peak_memory_bytes",
@@ -121,89 +88,11 @@ LIVE = TOTALS | {
 }
 
 
-class Page(Collector):
-    """The exporter's exposition, parsed again."""
-
-    def __init__(self, exporter: ProcessExporter) -> None:
-        self.exporter = exporter
-
-    def collect(self) -> Iterable[Metric]:
-        return self.exporter.collect()
-
-    def read(self, run_id: str) -> tuple[dict[str, float], set[float | None]]:
-        """Return the run's values by name without ``bench_process_``, and their timestamps."""
-        found, timestamps = {}, set()
-        for family in text_string_to_metric_families(generate_latest(self).decode()):
-            for sample in family.samples:
-                if sample.labels == {"run_id": run_id}:
-                    found[sample.name.removeprefix("bench_process_")] = sample.value
-                    timestamps.add(None if sample.timestamp is None else float(sample.timestamp))
-        return found, timestamps
-
-    def by_tree(self) -> float:
-        (value,) = (
-            sample.value
-            for family in self.collect()
-            for sample in family.samples
-            if family.name == "bench_process_attributed_by_tree"
-        )
-        return value
-
-
-@pytest.fixture
-def run_id() -> Iterator[str]:
-    run_id = uuid.uuid4().hex
-    yield run_id
-    end_run(run_id, grace=0)
-
-
 @pytest.fixture
 def page(tmp_path: Path) -> Page:
     exporter = ProcessExporter(ExporterOptions(home=tmp_path))
     assert exporter.check() is None
     return Page(exporter)
-
-
-Start = Callable[..., subprocess.Popen[bytes]]
-
-
-@pytest.fixture
-def python() -> Iterator[Start]:
-    """Start Python with the given code, arguments and variables; its processes end with the test."""
-    with contextlib.ExitStack() as stack:
-
-        def start(code: str, *words: str, **variables: str) -> subprocess.Popen[bytes]:
-            process = stack.enter_context(
-                subprocess.Popen(
-                    [sys.executable, "-c", code, *words],
-                    env={**os.environ, **variables},
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                )
-            )
-            stack.callback(process.kill)
-            return process
-
-        yield start
-
-
-def folder(tmp_path: Path, run_id: str) -> RunFolder:
-    run_folder = RunFolder(tmp_path / "runs" / run_id)
-    run_folder.create({})
-    return run_folder
-
-
-def watch(page: Page, run_id: str, process: subprocess.Popen[bytes]) -> list[dict[str, float]]:
-    """Read until `process` prints a line; return all reads."""
-    assert process.stdout is not None
-    os.set_blocking(process.stdout.fileno(), False)
-    samples = []
-    while not (line := process.stdout.readline()):
-        samples.append(page.read(run_id)[0])
-        time.sleep(0.03)
-    os.set_blocking(process.stdout.fileno(), True)
-    samples.append(page.read(run_id)[0] | {"own": float(line)})
-    return [sample for sample in samples if "cpu_seconds_total" in sample]
 
 
 def test_the_cpu_time_of_200_short_lived_children_equals_getrusage(page: Page, python: Start, run_id: str) -> None:
@@ -351,67 +240,3 @@ def test_processes_with_a_cleared_environment_are_counted(run_id: str, tmp_path:
     finally:
         end_run(run_id)
         process.wait()
-
-
-def test_a_run_between_two_scrapes_has_totals(page: Page, run_id: str, tmp_path: Path) -> None:
-    ended_at = time.time() - 5
-    folder(tmp_path, run_id).write_end(replace(END, ended_at=ended_at))
-    found, timestamps = page.read(run_id)
-    assert found == {
-        "start_time_seconds": 1,
-        "end_time_seconds": ended_at,
-        "cpu_seconds_total": 12.5,
-        "read_bytes_total": 4096,
-        "written_bytes_total": 8192,
-        "peak_memory_bytes": 10_000_000_000,
-    }
-    assert timestamps == {None}, "dated lines would be out of order to Prometheus"
-
-
-def test_an_unknown_peak_is_no_value(page: Page, run_id: str, tmp_path: Path) -> None:
-    folder(tmp_path, run_id).write_end(replace(END, ended_at=time.time() - 5, max_rss_bytes=0))
-    assert page.read(run_id)[0].keys() == FINAL - {"peak_memory_bytes"}
-
-
-def test_live_metrics_stop_at_the_end_and_totals_do_not_fall(
-    page: Page, python: Start, run_id: str, tmp_path: Path
-) -> None:
-    run_folder = folder(tmp_path, run_id)
-    process = python(BURN + "burn(0.25); say(used()); sys.stdin.read()", BENCH_RUN_ID=run_id)
-    live = watch(page, run_id, process)[-1]
-    run_folder.write_end(replace(END, ended_at=time.time(), cpu_seconds=0.1, max_rss_bytes=1))
-    final, _ = page.read(run_id)
-    process.communicate()
-    assert final.keys() == FINAL
-    assert final["cpu_seconds_total"] == live["cpu_seconds_total"] >= 0.2
-    assert final["peak_memory_bytes"] == live["peak_memory_bytes"] > 1
-    assert final["written_bytes_total"] == 8192, "here the recorded end has more"
-
-
-def test_the_end_is_exposed_for_a_minute(
-    page: Page, run_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended_at = time.time()
-    folder(tmp_path, run_id).write_end(replace(END, ended_at=ended_at))
-    monkeypatch.setattr("hypergauge.exporters.process.exporter.time.time", lambda: ended_at + 59.9)
-    assert page.read(run_id)[0].keys() == FINAL
-    monkeypatch.setattr("hypergauge.exporters.process.exporter.time.time", lambda: ended_at + 60.1)
-    assert page.read(run_id)[0] == {}
-
-
-def test_an_end_is_found_in_a_long_unchanged_folder(page: Page, run_id: str, tmp_path: Path) -> None:
-    run_folder = folder(tmp_path, run_id)
-    for path in (run_folder.path, run_folder.path.parent):
-        os.utime(path, (0, 0))
-    assert page.read(run_id)[0] == {}
-    run_folder.write_end(replace(END, ended_at=time.time()))
-    assert page.read(run_id)[0].keys() == FINAL
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{", json.dumps({"status": "finished"})])
-def test_an_unreadable_end_affects_no_other_run(page: Page, tmp_path: Path, content: str) -> None:
-    good, bad = uuid.uuid4().hex, uuid.uuid4().hex
-    (folder(tmp_path, bad).path / "end.json").write_text(content)
-    folder(tmp_path, good).write_end(replace(END, ended_at=time.time()))
-    assert page.read(bad)[0] == {}
-    assert page.read(good)[0].keys() == FINAL

@@ -1,0 +1,42 @@
+"""Runs, and Python processes in them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from hypergauge.core.system.processes import end_run
+from tests.support.exporters.process import Start
+
+
+@pytest.fixture
+def run_id() -> Iterator[str]:
+    run_id = uuid.uuid4().hex
+    yield run_id
+    end_run(run_id, grace=0)
+
+
+@pytest.fixture
+def python() -> Iterator[Start]:
+    """Start Python with the given code, arguments and variables; its processes end with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(code: str, *words: str, **variables: str) -> subprocess.Popen[bytes]:
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", code, *words],
+                    env={**os.environ, **variables},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+            )
+            stack.callback(process.kill)
+            return process
+
+        yield start
