@@ -263,7 +263,6 @@ def test_background_jobs_that_fail_are_named(
 ) -> None:
     world = working_world
     connection, database = world.connection, world.database
-    world.write(world.gauge("queue_length", [time.time() - 900 + at for at in range(60)], [1.0] * 60))
     for name, output in (("unlucky", "no luck"), ("half_made", PORTAL)):
         connection.execute(
             f"create procedure bench.{name}(job integer, config jsonb) language plpgsql as"
@@ -286,6 +285,8 @@ def test_background_jobs_that_fail_are_named(
     twice = "select count(*) from _timescaledb_internal.bgw_job_stat where consecutive_failures > 1"
     wait_for(lambda: connection.execute(twice).fetchone() == (3,), "each job to fail often enough")
     connection.execute("select _timescaledb_functions.stop_background_workers()")
+    # Written only now, since the real refresh may run before its failing replacement.
+    world.write(world.gauge("queue_length", [time.time() - 900 + at for at in range(60)], [1.0] * 60))
     found = failing()
     assert {name: (job.error, job.done) for name, job in found.items()} == {
         "unlucky": ("no luck", None), "half_made": (PORTAL, None), "refresh of aggregates": ("out of order", False),
