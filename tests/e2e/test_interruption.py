@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,10 +150,10 @@ def test_a_closed_terminal_stops_nothing(home: Home) -> None:
             stdin=inside, stdout=inside, stderr=inside, env=home.environment, cwd=home.folder,
         )  # fmt: skip
         os.close(inside)
-        shown = drained(terminal)
+        shown, close = drained(terminal)
         [run] = home.running(14)
         wait_for(lambda: b"14/1/1" in shown, "progress on the terminal")
-        os.close(terminal)
+        close()
         time.sleep(0.5)
         gates["first"].touch()
         assert schedule.wait(HUNG_SECONDS) == 0
@@ -244,17 +245,25 @@ def measured(home: Home, run_id: str) -> bool:
     return bool(home.query("select from run_samples where run_id = %s and scope = 'process' limit 1", run_id))
 
 
-def drained(terminal: int) -> bytearray:
-    """Return the output of a terminal, which grows as it is read."""
-    shown = bytearray()
+def drained(terminal: int) -> tuple[bytearray, Callable[[], None]]:
+    """Return the output of a terminal, which grows as it is read, and the function that closes the terminal."""
+    shown, closing = bytearray(), threading.Event()
 
     def read() -> None:
-        with contextlib.suppress(OSError):  # closed
-            while chunk := os.read(terminal, 4096):
-                shown.extend(chunk)
+        # This thread closes the descriptor: once it is closed, another file may have its number.
+        with open(terminal, "rb", buffering=0) as file, contextlib.suppress(OSError):  # no process has the other end
+            while not closing.is_set():
+                if select.select([file], [], [], 0.02)[0]:
+                    shown.extend(file.read(4096))
 
-    threading.Thread(target=read, daemon=True).start()
-    return shown
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+
+    def close() -> None:
+        closing.set()
+        thread.join()
+
+    return shown, close
 
 
 def test_a_collector_that_dies_during_runs_is_started_again(home: Home) -> None:
