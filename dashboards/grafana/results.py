@@ -10,15 +10,30 @@ from hypergauge.dashboards.grafana.model.fields import for_name, hidden, thresho
 from hypergauge.dashboards.grafana.queries import Json, literals, query
 from hypergauge.dashboards.palette import COLORS
 
-__all__ = ["CHANGE", "ENDED_EARLY", "SWATCH", "change", "colored", "colored_by", "run_results", "swatch", "verdict"]
+__all__ = [
+    "CHANGE",
+    "NOT_FINISHED",
+    "NOT_KNOWN",
+    "SWATCH",
+    "change",
+    "colored",
+    "colored_by",
+    "run_results",
+    "swatch",
+    "verdict",
+]
 
 # Options of a column of changes as text: blue is better and orange worse, which color-blind users can distinguish; gray may be noise,
-# or is that against other work.
+# or is that against other work. A change without an interval, of one repetition, may be chance and has no color.
 _GRAY = {"[≈≠].*": "#8e8e8e"}
-_MORE_IS_WORSE = {"-.*": "blue", r"\+.*": "orange", **_GRAY}
-_MORE_IS_BETTER = {"-.*": "orange", r"\+.*": "blue", **_GRAY}
+_MORE_IS_WORSE = {r"-.*\(.*": "blue", r"\+.*\(.*": "orange", **_GRAY}
+_MORE_IS_BETTER = {r"-.*\(.*": "orange", r"\+.*\(.*": "blue", **_GRAY}
 _COUNTED = "Finished attempts in the means."
-CHANGE = "Interval of 95 % over repetitions, if there are several. ≈: the change may be noise. ≠: the baseline did other work."
+NOT_KNOWN = "Not known: other runs used the GPU, and nothing measured the part of each process."
+CHANGE = (
+    "From two repetitions on with an interval of 95 %, and in color: blue is better, orange worse. ≈: the change may be noise. "
+    "≠: the baseline did other work."
+)
 
 
 def _shades(patterns: dict[str, str]) -> list[Json]:
@@ -37,17 +52,17 @@ def change(name: str, *, more_is_better: bool | None = False, **more: Any) -> Js
         mappings=_shades(shades),
         custom__cellOptions={"type": "color-text"},
         custom__align="right",
-        custom__minWidth=80,
+        custom__minWidth=112,  # an interval in two lines
         custom__wrapText=True,
         thresholds=thresholds((None, "text")),
         **more,
     )
 
 
-ENDED_EARLY = for_name(
-    "Early",
-    description="Runs that ended early: failed or stopped.",
-    custom__width=60,
+NOT_FINISHED = for_name(
+    "Not finished",
+    description="Runs that failed, were stopped, run or wait.",
+    custom__width=95,
     custom__cellOptions={"type": "color-text"},
     thresholds=thresholds((None, "text"), (1, "red")),
 )
@@ -157,18 +172,21 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
         Name of this metric in the head of its column.
     """
     return panels.table(
-        "Results",
+        "Results, the best first",
         [
             query(
                 f"""
-                select f.title as "{SWATCH}", f.title as "Run", f.status as "Status", f.seconds as "Duration", seconds_change as "Δ time",
+                select f.title as "{SWATCH}", f.title as "Run", f.status as "Status", clock_text(f.seconds) as "Duration",
+                       seconds_change as "Δ time",
                        energy / 1000 as "GPU kJ", energy_change as "Δ energy", last as "Last value", last_change as "Δ last",
                        case when f.shared then 'shared' else 'exclusive' end as "GPU use",
-                       n, 100 * sm_active as "SM %", energy_of as "Energy", cpu as "CPU cores",
+                       100 * sm_active as "SM %",
+                       coalesce(energy_of, case when f.shared then 'not known' end) as "Energy", n as "Repetitions", cpu as "CPU cores",
                        100 * utilization as "GPU util. %", run_id,
                        floor(extract(epoch from f.started_at) * 1000)::bigint as from_ms,
                        ceil(extract(epoch from coalesce(f.ended_at, now())) * 1000)::bigint as to_ms
-                from run_results({runs}, {baseline}, {key}) f order by nth
+                from run_results({runs}, {baseline}, {key}) f
+                order by n = 0, better_direction({key}) * last desc nulls last, seconds
                 """
             ),
             colored_by(f"run_titles({runs})"),
@@ -179,13 +197,13 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
             for_name(
                 "Run",
                 links=[parts.run_link("Open the run")],
-                custom__width=150,
+                custom__width=140,
                 custom__wrapText=True,
             ),
             swatch(),
             for_name("Status", mappings=parts.STATUS, custom__cellOptions={"type": "color-text"}, custom__width=75),
-            for_name("n", custom__width=50, description=_COUNTED),
-            for_name("Duration", unit="dthms", custom__width=85),
+            for_name("Repetitions", custom__width=95, description=_COUNTED),
+            for_name("Duration", custom__width=90, custom__align="right"),
             change("Δ time", description=CHANGE),
             for_name("GPU kJ", custom__width=75),
             change("Δ energy", description=CHANGE),
@@ -199,10 +217,11 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
                 "Energy",
                 custom__width=110,
                 description="Above idle: the run's part. Divided evenly: an equal part of several processes', as under MPS. "
-                "Whole GPUs: idle power included.",
+                f"Whole GPUs: idle power included. {NOT_KNOWN}",
             ),
             *hidden("run_id", "from_ms", "to_ms"),
         ],
-        description=f"n: {_COUNTED} {CHANGE}",
+        description="By the last value of the logged metric if it is known whether more is better, else by duration. Runs that did not "
+        f"finish are last. Changes: {CHANGE}",
         **more,
     )

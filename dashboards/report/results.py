@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from hypergauge.core.listing import listed
 from hypergauge.dashboards.terminal.formatting import SIMULATED, value_text
@@ -14,7 +15,6 @@ from hypergauge.insight.comparison.entry import Entry
 from hypergauge.insight.comparison.software import better, relevance
 from hypergauge.insight.report import Report
 from hypergauge.insight.sharing.collocation import advice
-from hypergauge.sql.queries.report import Work
 from hypergauge.sql.runs.selection import with_sharing
 
 __all__ = ["Result", "results"]
@@ -51,36 +51,37 @@ def _best(found: Report) -> Iterator[Result]:
     for key in software[:_MOST_METRICS]:
         if (direction := better(key)) is not None:
             words = ("Lowest", "highest") if direction < 0 else ("Highest", "lowest")
-            yield from _extremes(found, finished, key, f"{words[0]} {key}", words[1], direction)
+            yield from _extremes(found, finished, key, f"{words[0]} {key}", words[1], direction, "program")
 
 
 def _extremes(
-    found: Report, entries: Sequence[Entry], key: str, best: str, worst: str, direction: int = -1
+    found: Report,
+    entries: Sequence[Entry],
+    key: str,
+    best: str,
+    worst: str,
+    direction: int = -1,
+    within: Literal["work", "program"] = "work",
 ) -> Iterator[Result]:
-    """Yield the best and the worst entry of each work. `direction` is 1 where more is better, -1 where less is."""
+    """Yield the best and the worst entry of each work or program. `direction` is 1 where more is better, -1 where less is."""
     by_work: dict[str, list[Entry]] = {}
     for entry in entries:
-        by_work.setdefault(_work(found, entry).work, []).append(entry)
+        by_work.setdefault(getattr(found.works[entry.runs[-1].run_id], within), []).append(entry)
     compared = sorted(by_work.values(), key=len, reverse=True)
-    texts = [text for some in compared if (text := _extreme(found, some, key, worst, direction)) is not None]
+    texts = [text for some in compared if (text := _extreme(some, key, worst, direction)) is not None]
     if texts:
-        apart = " Each compares runs of the same work." if len(by_work) > 1 else ""
+        apart = f" Each compares runs of the same {within}." if len(by_work) > 1 else ""
         yield Result(best, listed(texts, _MOST_WORKS, "; ") + ("." + apart) * bool(apart), "comparison")
 
 
-def _extreme(found: Report, entries: Sequence[Entry], key: str, worst: str, direction: int) -> str | None:
+def _extreme(entries: Sequence[Entry], key: str, worst: str, direction: int) -> str | None:
     known = [(number, one) for one in entries if (number := one.value(key)) is not None]
     known.sort(key=lambda pair: -direction * pair[0])
     if len(known) < 2 or known[0][0] == known[-1][0]:
         return None
     (low, first), (high, last) = known[0], known[-1]
     some = f", of the {len(known)} runs with a value" if len(known) < len(entries) else ""
-    differ = "; the names differ" if _work(found, first).variants else ""
-    return f"{_name(first)}, {value_text(key, low)} ({worst}: {_name(last)}, {value_text(key, high)}{some}{differ})"
-
-
-def _work(found: Report, entry: Entry) -> Work:
-    return found.works[entry.runs[-1].run_id]
+    return f"{_name(first)}, {value_text(key, low)} ({worst}: {_name(last)}, {value_text(key, high)}{some})"
 
 
 def _failed(found: Report) -> Iterator[Result]:

@@ -67,17 +67,11 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Work of a run. Results are comparable within one work.
-
-    Attributes
-    ----------
-    variants
-        Whether its rows are variants of one program under different names.
-    """
+    """Work of a run. Results are comparable within one work, software metrics within one program."""
 
     run_id: str
     work: str
-    variants: bool
+    program: str
 
 
 @dataclass(frozen=True, slots=True)

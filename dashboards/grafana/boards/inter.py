@@ -16,6 +16,7 @@ from hypergauge.dashboards.grafana.model.fields import (
     partition,
 )
 from hypergauge.dashboards.grafana.model.layout import Row, aligned_dashboard, board_link, fit_link
+from hypergauge.dashboards.grafana.model.variables import choice
 from hypergauge.dashboards.grafana.queries import Json, query, texts
 
 __all__ = ["board"]
@@ -61,6 +62,7 @@ def board() -> Json:
             choices.throughput(),
             choices.metric(["gpu_sm_active"], runs=_RUNS),
             choices.align(),
+            _known(),
             choices.fit(_RUNS),
             choices.cut(_RUNS),
             choices.mlflow(),
@@ -74,6 +76,20 @@ def board() -> Json:
     )
 
 
+def _known() -> Json:
+    """Return the hidden variable that ends the title of a chart of energies: empty if all workloads have one."""
+    return choice(
+        "known",
+        "",
+        f"""
+        select format(' · %s of %s have an energy', count(energy), count(*)) from {_RESULTS}
+        having count(energy) < count(*)
+        """,
+        several=False,
+        hide=True,
+    ) | {"skipUrlSync": True}
+
+
 def _table() -> Json:
     to_runs = link(
         "Runs",
@@ -81,15 +97,15 @@ def _table() -> Json:
         "&from=1970-01-01T00:00:00.000Z&to=${fit}",
     )
     return panels.table(
-        "Workloads against the baseline",
+        "Workloads, the greatest throughput first",
         [
             query(
                 f"""
-                select title as "{results.SWATCH}", title as "Workload", runs as "Runs", failed as "Early", seconds as "Duration", seconds_change as "Δ time",
-                       throughput as "Throughput", throughput_change as "Δ rate", per_run / 1000 as "kJ per run",
-                       per_run_change as "Δ per run", n, energy_of as "Energy", energy / 1000 as "GPU kJ",
-                       energy_change as "Δ energy", workload_id, experiment_id
-                from {_RESULTS}
+                select title as "{results.SWATCH}", title as "Workload", runs as "Runs", unfinished as "Not finished",
+                       clock_text(seconds) as "Duration", seconds_change as "Δ time", throughput as "Throughput", throughput_change as "Δ rate", per_run / 1000 as "kJ per run",
+                       per_run_change as "Δ per run", coalesce(energy_of, 'not known') as "Energy", n as "Repetitions",
+                       energy / 1000 as "GPU kJ", energy_change as "Δ energy", workload_id, experiment_id
+                from {_RESULTS} order by n = 0, throughput desc nulls last, seconds
                 """
             ),
             results.colored_by(f"workload_titles({WORKLOADS})"),
@@ -105,19 +121,19 @@ def _table() -> Json:
             ),
             results.swatch(),
             for_name("Runs", custom__width=50),
-            results.ENDED_EARLY,
-            for_name("n", custom__width=50, description=_COUNTED),
-            for_name("Duration", unit="dthms", custom__width=85),
-            for_name("Throughput", displayName="$throughput", custom__width=108),
-            for_name("kJ per run", custom__width=88),
+            results.NOT_FINISHED,
+            for_name("Repetitions", custom__width=95, description=_COUNTED),
+            for_name("Duration", custom__width=90, custom__align="right"),
+            for_name("Throughput", displayName="$throughput", custom__width=100),
+            for_name("kJ per run", custom__width=85),
             for_name("GPU kJ", custom__width=70),
             *(results.change(f"Δ {name}", description=results.CHANGE)
               for name in ("time", "energy", "per run")),
             results.change("Δ rate", more_is_better=True, description=results.CHANGE),
-            for_name("Energy", custom__width=90),
+            for_name("Energy", custom__width=110, description=results.NOT_KNOWN),
             *hidden("workload_id", "experiment_id"),
         ],
-        description=f"n: {_COUNTED} {results.CHANGE}",
+        description=f"Workloads with a run that did not finish are last. Changes: {results.CHANGE}",
         empty=curves.CHOOSE,
         width=24,
         height=7,
@@ -126,7 +142,7 @@ def _table() -> Json:
 
 def _throughput() -> Json:
     return panels.xychart(
-        "Throughput ($throughput) against GPU energy",
+        "Throughput ($throughput) against GPU energy$known",
         curves.or_placeholder(
             f"select title, color, stroke, energy, throughput from {_RESULTS} where energy is not null and throughput is not null",
             "select *",
@@ -152,8 +168,11 @@ def _throughput() -> Json:
 def _durations() -> Json:
     return panels.bargauge(
         "Duration",
-        f"select title || case when failed > 0 then ' ✗' else '' end as title, seconds from {_RESULTS}",
-        unit="dthms",
+        f"""
+        select concat(case when failed > 0 then '✗ ' end, title, ': ', clock_text(seconds)) as title, seconds
+        from {_RESULTS} where seconds is not null
+        """,
+        options={"valueMode": "hidden"},
         defaults={"color": color("blue")},
         empty="No duration: no workload is chosen, or none ran in one pass.",
         width=12,

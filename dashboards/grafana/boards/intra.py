@@ -95,8 +95,8 @@ def _values() -> Json:
         _METRIC,
         query(
             f"""
-            select title as "{results.SWATCH}", title as "Run", mean as "Mean", p95
-            from run_values({RUNS}, {_METRIC}) order by mean desc nulls last
+            select title as "{results.SWATCH}", concat(case when ended_early(status) then '✗ ' end, title) as "Run", mean as "Mean", p95
+            from run_values({RUNS}, {_METRIC}) join runs using (run_id) order by mean desc nulls last
             """
         ),
         results.colored_by(f"run_titles({RUNS})"),

@@ -60,6 +60,7 @@ def board() -> Json:
             choices.cut(_RUNS),
             choices.mlflow(),
         ],
+        annotations=[parts.failures(_RUNS)],
         links=[
             fit_link(_UID),
             board_link("Intra", "bench-intra", keep_time=True),

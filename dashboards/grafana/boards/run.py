@@ -21,6 +21,7 @@ _MOST_LOGGED = 9  # three lines of charts
 _NO_HIGHLIGHTS = "Written when the run ends. Until then: `bench highlights RUN`."
 
 _stat = partial(panels.stat, width=3, height=4)
+_measured = partial(_stat, empty="not measured")
 
 
 def board() -> Json:
@@ -133,7 +134,7 @@ def _duration() -> Json:
 
 
 def _value(title: str, quantity: str, unit: str, description: str, calc: str = "mean") -> Json:
-    return _stat(
+    return _measured(
         title,
         [run_charts.curve(quantity, title)],
         unit=unit,
@@ -145,7 +146,7 @@ def _value(title: str, quantity: str, unit: str, description: str, calc: str = "
 
 
 def _power() -> Json:
-    return _stat(
+    return _measured(
         "Power",
         [
             query(
@@ -172,7 +173,7 @@ def _power() -> Json:
 
 
 def _energy() -> Json:
-    return _stat(
+    return _measured(
         "Energy",
         [
             query(

@@ -142,7 +142,9 @@ def test_energies_of_one_kind_are_compared(world: World) -> None:
         (pytest.approx(10_000, rel=0.02), "whole GPUs", None, False),
         (pytest.approx(3000, rel=0.02), "above idle", None, True),
     ]
-    assert one(world, "select leanest from run_verdict(%s)", [alone, shared]) is None
+    assert (
+        one(world, "select leanest from run_verdict(%s)", [alone, shared]) == "not compared: some include idle energy"
+    )
     assert one(world, "select leanest from run_verdict(%s)", [shared]) == "20/1/2 train: 2970 J"
 
 
@@ -165,7 +167,7 @@ def test_an_equal_part_of_energy_is_nobodys_own(world: World) -> None:
         (*part, None),
     ]
     assert one(world, "select leanest from run_verdict(%s)", [alone, *pair]) == "20/1/1 train: 2970 J (1 of 3 measured)"
-    assert one(world, "select leanest from run_verdict(%s)", pair) is None
+    assert one(world, "select leanest from run_verdict(%s)", pair) == "not known: GPUs were shared"
 
 
 def test_a_verdict_names_the_best_of_the_finished_runs(world: World) -> None:
@@ -174,9 +176,9 @@ def test_a_verdict_names_the_best_of_the_finished_runs(world: World) -> None:
     for run, accuracy in zip(runs, (0.9, 0.8, 0.99, 0.95), strict=True):
         log(world, run, "accuracy", 0.1, accuracy)
     fastest, leanest, best, failed = one(world, "select * from run_verdict(%s, 'accuracy')", runs)
-    assert fastest == "20/1/2 train: 00:01:20 (worst 00:03:20)"
-    assert leanest is None
-    assert best == "20/1/4 train: 0.95 (worst 0.8)"
+    assert fastest == "20/1/2 train: 00:01:20.0 (worst 20/1/4: 00:03:20.0)"
+    assert leanest == "not measured"
+    assert best == "20/1/4 train: 0.95 (worst 20/1/2: 0.8)"
     assert failed == "1 of 4 failed: 20/1/3 train"
     assert one(world, "select best from run_verdict(%s, 'lr')", runs) is None, "its better direction is unknown"
     fail(world, runs[3], "stopped")
@@ -191,9 +193,9 @@ def test_a_verdict_names_the_best_of_the_finished_runs(world: World) -> None:
     log(world, other, "accuracy", 0.7)
     answers = one(world, "select fastest, best from run_verdict(%s, 'accuracy')", [*runs, other])
     assert answers == (
-        "20/1/2 train: 00:01:20 (worst 00:03:20); 1 of other work",
-        "20/1/4 train: 0.95 (worst 0.8); 1 of other work",
-    )
+        "train: 20/1/2, 00:01:20.0; 1 other not compared",
+        "20/1/4 train: 0.95 (worst 20/2/1: 0.7)",
+    ), "durations within one name, software metrics within one program"
     assert one(world, "select * from run_verdict('{}', 'loss')") == (None, None, None, None)
 
 
@@ -206,28 +208,42 @@ def test_only_runs_of_one_work_are_compared(world: World) -> None:
 
     narrow = [run(1, "narrow", 30, "train.py --hidden 96"), run(2, "narrow", 40, "train.py --hidden 96")]
     wide = [run(3, "wide", 50, "train.py --hidden 1536"), run(4, "wide", 50, "train.py --hidden 1536")]
-    assert fastest(*narrow, *wide) == "20/1/1 narrow: 30.0 s (worst 40.0 s); wide all equal: 50.0 s"
+    assert fastest(*narrow, *wide) == "narrow: 20/1/1, 30.0 s; wide: all 50.0 s"
     # Different names for each row of a program: variants.
-    assert fastest(narrow[0], wide[0]) == "20/1/1 narrow: 30.0 s (worst 50.0 s, names differ)"
+    assert fastest(narrow[0], wide[0]) == "20/1/1 narrow: 30.0 s (worst 20/3/1: 50.0 s)"
     other = run(5, "other", 10, "python -m other --lr 1")
     assert fastest(narrow[0], other) == "not compared: different work"
     assert fastest(other) == "20/5/1 other: 10.0 s"
-    assert fastest(*narrow, *wide, other).endswith("; 1 of other work")
+    assert fastest(*narrow, *wide, other).endswith("; 1 other not compared")
     # Of workloads, those with the same kinds of runs.
     answers = "select fastest, best from workload_verdict(%s, 'runs per hour')"
-    assert (
-        one(world, answers, workloads(world))[0]
-        == "20/1 narrow: 30.0 s (worst 40.0 s); wide all equal: 50.0 s; 1 of other work"
-    )
+    assert one(world, answers, workloads(world))[0] == "narrow: 20/1, 30.0 s; wide: all 50.0 s; 1 other not compared"
     assert one(world, answers, workloads(world)[3:]) == ("not compared: different work", "not compared: different work")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.04, "00:00:00.0"),
+        (19.46, "00:00:19.5"),
+        (59.97, "00:01:00.0"),
+        (599.96, "00:10:00.0"),
+        (600, "00:10:00"),
+        (3599.99, "01:00:00"),
+        (604_200, "167:50:00"),
+        (None, None),
+    ],
+)
+def test_a_duration_is_shown_to_a_fifth_of_a_percent(world: World, seconds: float | None, text: str | None) -> None:
+    assert one(world, "select (select clock_text(%s::float8))", seconds) == text
 
 
 def test_the_best_of_equal_and_of_missing_values(world: World) -> None:
     statement = "select best_of('{a,b,c}', %s, '{1,2,3}', -1, '{x,x,x}')"
-    assert one(world, statement, [1, 2, 3]) == "a: 1 (worst 3)"
-    assert one(world, statement, [None, 2, 3]) == "b: 2 (worst 3, 2 of 3 measured)"
+    assert one(world, statement, [1, 2, 3]) == "a: 1 (worst c: 3)"
+    assert one(world, statement, [None, 2, 3]) == "b: 2 (worst c: 3, 2 of 3 measured)"
     assert one(world, statement, [1, None, None]) == "a: 1 (1 of 3 measured)"
-    assert one(world, statement, [1, 1, 1]) == "all equal: 1"
+    assert one(world, statement, [1, 1, 1]) == "all 1"
     assert one(world, "select (select best_of('{a}', '{null}'::float8[], '{null}', -1, '{x}'))") is None
 
 
@@ -242,7 +258,7 @@ def test_the_best_of_equal_and_of_missing_values(world: World) -> None:
         ),
         (
             [(code, "warning") for code in ("throttled", "wide_scope", "profiled", "simulated_gpu", "not_logged")],
-            "With care: simulated GPUs (*), profiled runs (◆) and 3 more",
+            "With care: simulated GPUs (*), profiled runs (◆) and 3 more notices",
         ),
         (
             [("wide_scope", "warning"), ("simulated_gpu", "warning")],
@@ -290,7 +306,7 @@ def test_without_a_whole_repetition_the_latest_attempts_count(world: World) -> N
     assert (runs, bad, n, seconds) == (2, 0, 0, None), "they did not run at the same time"
     world.run(START + 300, START + 400, workload=2)
     both = one(world, "select fastest from workload_verdict(%s, 'runs per hour')", workloads(world))
-    assert both == "20/2 train: 00:01:40; 1 not finished"
+    assert both == "20/2 train: 00:01:40.0; 1 did not finish"
     assert one(world, "select failed from workload_verdict(%s, 'runs per hour')", ids) == "none of 2"
 
 

@@ -26,9 +26,9 @@ def entry(
     })  # fmt: skip
 
 
-def lines(*entries: Entry, variants: bool = False, **fields: Any) -> dict[str, str]:
-    """Return the results of a report with these runs, by title. Their work is their name, or one where they are variants."""
-    works = {one.label: Work(one.label, "" if variants else one.name, variants) for one in entries}
+def lines(*entries: Entry, **fields: Any) -> dict[str, str]:
+    """Return the results of a report with these runs of one program, by title. Their work is their name."""
+    works = {one.label: Work(one.label, one.name, "train.py") for one in entries}
     found: Any = {
         "experiments": (), "runs": (), "comparisons": (SimpleNamespace(entries=entries),), "verdict": (),
         "interference": Interference("duration", (), ()), "notices": (), "charts": (), "ledger": None, "devices": {}, "highlights": {},
@@ -65,8 +65,7 @@ def test_what_is_alike_alone_or_not_comparable_has_no_best() -> None:
     assert lines(entry("1/1/1", 30), entry("1/2/1", 30)) == {}
     idle = entry("1/2/1", 30, energy=900, energy_method="whole_gpu")
     assert lines(entry("1/1/1", 30, energy=500, energy_method="sm_time"), idle) == {}
-    other = entry("1/2/1", 20, name="other", energy=500, software={"loss": 0.2})
-    assert lines(entry("1/1/1", 30, energy=900, software={"loss": 0.1}), other) == {}
+    assert lines(entry("1/1/1", 30, energy=900), entry("1/2/1", 20, name="other", energy=500)) == {}
 
 
 def test_the_best_of_each_work_is_named() -> None:
@@ -77,9 +76,11 @@ def test_the_best_of_each_work_is_named() -> None:
     }
 
 
-def test_variants_of_a_program_are_compared_with_a_remark() -> None:
-    found = lines(entry("1/1/1", 30), entry("1/2/1", 20, name="pinned"), variants=True)
-    assert found == {"Fastest": "1/2/1 pinned, 20.0 s (slowest: 1/1/1 train, 30.0 s; the names differ)"}
+def test_software_metrics_are_compared_within_a_program() -> None:
+    runs = [entry(f"1/{n}/1", 30 + n, name=f"lr {n}", software={"loss": 0.1 * n}) for n in (1, 2, 3)]
+    assert lines(*runs) == {"Lowest loss": "1/1/1 lr 1, 0.1 (highest: 1/3/1 lr 3, 0.3)"}
+    works = {one.label: Work(one.label, one.name, one.name) for one in runs}
+    assert lines(*runs, works=works) == {}, "different programs"
 
 
 def test_values_that_only_some_runs_have_are_counted() -> None:

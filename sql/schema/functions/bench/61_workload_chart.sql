@@ -25,13 +25,14 @@ create or replace function bench_internal.pass_start(p_run text) returns timesta
                                         where r.run_id = p_run)) where run_id = p_run
 $$;
 
--- Return a workload's name in a legend: 20/1, the distinct names of its runs, at most three, and their ways of sharing a GPU.
+-- Return a workload's name in a legend: 20/1, up to three distinct names of its runs or the first and the number of the others, and
+-- their ways of sharing a GPU.
 create or replace function bench_internal.workload_label(p_workload integer) returns text language sql stable as $$
     select concat_ws(' ', w.experiment_id || '/' || w.workload,
-                     (select string_agg(case when rank <= 3 then name else '…' end, ', ' order by rank)
-                      from (select name, row_number() over (order by min(position)) as rank
-                            from workload_runs(array[p_workload]) where name <> '' group by name) names
-                      where rank <= 4),
+                     (select case when count(*) <= 3 then string_agg(name, ', ' order by first)
+                                  else format('%s and %s others', (array_agg(name order by first))[1], count(*) - 1) end
+                      from (select name, min(position) as first
+                            from workload_runs(array[p_workload]) where name <> '' group by name) names),
                      '· ' || (select string_agg(distinct collocation, ', ') from workload_runs(array[p_workload])
                               where collocation not in ('-', '')))
     from workloads w where workload_id = p_workload

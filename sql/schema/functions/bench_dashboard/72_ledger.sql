@@ -135,7 +135,8 @@ begin
         line := coalesce((select min(n) from unnest(until) with ordinality as x (at, n) where at <= block.started_at),
                          cardinality(until) + 1);
         until[line] := coalesce(block.ended_at, 'infinity');
-        lane := concat_ws(' ', case when several then block.host end, block.lane, case when line > 1 then '(' || line || ')' end);
+        lane := concat_ws(' ', case when line > 1 then 'same' end, case when several then block.host end, block.lane,
+                          case when line > 2 then '(' || line || ')' end);
         color := block.color;
         run_id := block.run_id;
         foreach lost in array '{f,t}'::boolean[] loop

@@ -331,7 +331,7 @@ create or replace function bench_dashboard.notice_title(p_code text) returns tex
         when 'without_own_values' then 'runs without values of their own'
         when 'range_mismatch' then 'a time range that does not fit'
         when 'outside_range' then 'runs outside the time range'
-        when 'ended_early' then 'runs that ended early'
+        when 'ended_early' then 'runs that did not finish'
         when 'partial_process_coverage' then 'gaps in the data of processes'
         when 'partial_gpu_coverage' then 'gaps in the data of GPUs'
         when 'missing_metrics' then 'missing metrics'
