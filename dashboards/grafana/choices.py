@@ -21,6 +21,7 @@ __all__ = [
     "metric",
     "mlflow",
     "parameter",
+    "ranking",
     "result",
     "run",
     "software",
@@ -101,6 +102,15 @@ def result(runs: str = RUNS, *, chosen: str | None = None) -> Json:
     first = f"key = any({chosen}) desc, " if chosen else ""
     statement = f"select key from result_keys({runs}) with ordinality as x (key, nth) order by {first}nth"
     return choice("result", "", statement, several=False, hide=True)
+
+
+def ranking() -> Json:
+    """Return the hidden variable of the order of results in words: by `result` if its better direction is known, else by duration."""
+    statement = (
+        "select coalesce(case better_direction(${result:sqlstring}) when -1 then 'lowest ' when 1 then 'highest ' end "
+        "|| ${result:sqlstring}, 'shortest')"
+    )
+    return choice("ranking", "", statement, several=False, hide=True) | {"skipUrlSync": True}
 
 
 def parameter() -> Json:

@@ -95,9 +95,9 @@ def by_number(
     )
 
 
-def bar(color_name: str) -> Json:
-    """Return options that draw a table's column as bars from 0. Unlike bar charts, tables scroll."""
-    gauge = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
+def bar(color_name: str, *, text: bool = True) -> Json:
+    """Return options that draw a table's column as bars from 0, with their values as `text`. Unlike bar charts, tables scroll."""
+    gauge = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text" if text else "hidden"}
     return {"custom__cellOptions": gauge, "min": 0, "color": color(color_name)}
 
 

@@ -52,7 +52,7 @@ def change(name: str, *, more_is_better: bool | None = False, **more: Any) -> Js
         mappings=_shades(shades),
         custom__cellOptions={"type": "color-text"},
         custom__align="right",
-        custom__minWidth=112,  # an interval in two lines
+        custom__minWidth=118,  # an interval in two lines
         custom__wrapText=True,
         thresholds=thresholds((None, "text")),
         **more,
@@ -62,7 +62,7 @@ def change(name: str, *, more_is_better: bool | None = False, **more: Any) -> Js
 NOT_FINISHED = for_name(
     "Not finished",
     description="Runs that failed, were stopped, run or wait.",
-    custom__width=95,
+    custom__width=102,
     custom__cellOptions={"type": "color-text"},
     thresholds=thresholds((None, "text"), (1, "red")),
 )
@@ -154,6 +154,8 @@ def verdict(answers: str, notices: str, *, best: str, leanest: str = "Least GPU 
                 ],
             ),
         ],
+        description="≈: the second best may be as good, by the interval over repetitions. Durations and energies are compared within one "
+        "work, that of the baseline where possible.",
         width=24,
         height=4,
     )
@@ -172,16 +174,15 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
         Name of this metric in the head of its column.
     """
     return panels.table(
-        "Results, the best first",
+        "Results, $ranking first, not finished last",
         [
             query(
                 f"""
                 select f.title as "{SWATCH}", f.title as "Run", f.status as "Status", clock_text(f.seconds) as "Duration",
-                       seconds_change as "Δ time",
-                       energy / 1000 as "GPU kJ", energy_change as "Δ energy", last as "Last value", last_change as "Δ last",
-                       case when f.shared then 'shared' else 'exclusive' end as "GPU use",
-                       100 * sm_active as "SM %",
-                       coalesce(energy_of, case when f.shared then 'not known' end) as "Energy", n as "Repetitions", cpu as "CPU cores",
+                       seconds_change as "Δ time", energy / 1000 as "GPU kJ",
+                       coalesce(energy_of, case when f.shared then 'not known' end) as "Energy", energy_change as "Δ energy",
+                       last as "Last value", last_change as "Δ last", 100 * sm_active as "SM %",
+                       case when f.shared then 'shared' else 'exclusive' end as "GPU use", n as "Repetitions", cpu as "CPU cores",
                        100 * utilization as "GPU util. %", run_id,
                        floor(extract(epoch from f.started_at) * 1000)::bigint as from_ms,
                        ceil(extract(epoch from coalesce(f.ended_at, now())) * 1000)::bigint as to_ms
@@ -197,7 +198,7 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
             for_name(
                 "Run",
                 links=[parts.run_link("Open the run")],
-                custom__width=140,
+                custom__width=130,
                 custom__wrapText=True,
             ),
             swatch(),
@@ -215,13 +216,12 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
             for_name("CPU cores", decimals=2, custom__width=90),
             for_name(
                 "Energy",
-                custom__width=110,
+                custom__width=105,
                 description="Above idle: the run's part. Divided evenly: an equal part of several processes', as under MPS. "
                 f"Whole GPUs: idle power included. {NOT_KNOWN}",
             ),
             *hidden("run_id", "from_ms", "to_ms"),
         ],
-        description="By the last value of the logged metric if it is known whether more is better, else by duration. Runs that did not "
-        f"finish are last. Changes: {CHANGE}",
+        description=f"Changes: {CHANGE}",
         **more,
     )

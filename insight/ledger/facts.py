@@ -29,11 +29,13 @@ def facts(connection: Connection, runs: Sequence[RunInfo], lanes: Sequence[Lane]
     chosen = {run.full_label for run in runs}
     if beside := [run.full_label for run in runs if set(others.get(run.run_id, ())) - chosen]:
         yield Fact("shared_resource", beside)
-    early: dict[str, list[str]] = {}
+    early: dict[tuple[str, str | None], list[str]] = {}
     for run in runs:
         if run.run_id in drawn and run.ended_early:
-            early.setdefault(run.status, []).append(run.full_label)
-    yield from (Fact("ended_early", some, {"status": status}) for status, some in early.items())
+            early.setdefault((run.status, run.reason), []).append(run.full_label)
+    yield from (
+        Fact("ended_early", some, {"status": status, "cause": cause}) for (status, cause), some in early.items()
+    )
     for code, labels in (
         ("simulated_gpu", [run.full_label for run in runs if run.run_id in drawn and run.simulated]),
         ("running", [run.full_label for run in runs if run.run_id in drawn and run.status == "running"]),

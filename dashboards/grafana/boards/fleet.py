@@ -93,6 +93,7 @@ def _power_now() -> Json:
         """,
         unit="watt",
         options=_NAMED,
+        empty="not measured",
     )
 
 

@@ -7,7 +7,6 @@ from hypergauge.dashboards.grafana.choices import WORKLOADS
 from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import (
     by_label,
-    color,
     for_name,
     for_regexp,
     hidden,
@@ -36,7 +35,7 @@ def board() -> Json:
         "Inter-workload: comparison of workloads",
         [
             results.verdict(
-                f"workload_verdict({WORKLOADS}, ${{throughput:sqlstring}})",
+                f"workload_verdict({WORKLOADS}, ${{throughput:sqlstring}}, ${{baseline:sqlstring}})",
                 parts.workload_notices(WORKLOADS, _METRIC),
                 best="Greatest throughput",
                 leanest="Least GPU energy per run",
@@ -82,7 +81,7 @@ def _known() -> Json:
         "known",
         "",
         f"""
-        select format(' · %s of %s have an energy', count(energy), count(*)) from {_RESULTS}
+        select format(' · %s of %s known', count(energy), count(*)) from {_RESULTS}
         having count(energy) < count(*)
         """,
         several=False,
@@ -97,7 +96,7 @@ def _table() -> Json:
         "&from=1970-01-01T00:00:00.000Z&to=${fit}",
     )
     return panels.table(
-        "Workloads, the greatest throughput first",
+        "Workloads, greatest throughput first, not finished last",
         [
             query(
                 f"""
@@ -124,8 +123,8 @@ def _table() -> Json:
             results.NOT_FINISHED,
             for_name("Repetitions", custom__width=95, description=_COUNTED),
             for_name("Duration", custom__width=90, custom__align="right"),
-            for_name("Throughput", displayName="$throughput", custom__width=100),
-            for_name("kJ per run", custom__width=85),
+            for_name("Throughput", displayName="$throughput", custom__width=110),
+            for_name("kJ per run", custom__width=88),
             for_name("GPU kJ", custom__width=70),
             *(results.change(f"Δ {name}", description=results.CHANGE)
               for name in ("time", "energy", "per run")),
@@ -133,7 +132,7 @@ def _table() -> Json:
             for_name("Energy", custom__width=110, description=results.NOT_KNOWN),
             *hidden("workload_id", "experiment_id"),
         ],
-        description=f"Workloads with a run that did not finish are last. Changes: {results.CHANGE}",
+        description=f"Changes: {results.CHANGE}",
         empty=curves.CHOOSE,
         width=24,
         height=7,
@@ -142,16 +141,16 @@ def _table() -> Json:
 
 def _throughput() -> Json:
     return panels.xychart(
-        "Throughput ($throughput) against GPU energy$known",
+        "$throughput against GPU energy per run$known",
         curves.or_placeholder(
-            f"select title, color, stroke, energy, throughput from {_RESULTS} where energy is not null and throughput is not null",
+            f"select title, color, stroke, per_run as energy, throughput from {_RESULTS} where per_run is not null and throughput is not null",
             "select *",
             f"select '{_NO_ENERGY}', '0', '0', 0, 0",
         ),
         transformations=[partition("title", "color", "stroke")],
         overrides=[
             *by_label()[:-1],
-            for_regexp("/^energy/", unit="joule", custom__axisLabel="GPU energy", custom__axisSoftMin=0),
+            for_regexp("/^energy/", unit="joule", custom__axisLabel="GPU energy per run", custom__axisSoftMin=0),
             for_regexp(
                 "/^throughput/",
                 custom__axisLabel="$throughput",
@@ -166,14 +165,17 @@ def _throughput() -> Json:
 
 
 def _durations() -> Json:
-    return panels.bargauge(
+    return panels.table(
         "Duration",
         f"""
-        select concat(case when failed > 0 then '✗ ' end, title, ': ', clock_text(seconds)) as title, seconds
+        select concat(case when failed > 0 then '✗ ' end, title) as "Workload", clock_text(seconds) as "Duration", seconds as " "
         from {_RESULTS} where seconds is not null
         """,
-        options={"valueMode": "hidden"},
-        defaults={"color": color("blue")},
+        overrides=[
+            for_name("Workload", custom__width=210, custom__wrapText=True),
+            for_name("Duration", custom__width=90, custom__align="right"),
+            for_name(" ", **parts.bar("blue", text=False)),
+        ],
         empty="No duration: no workload is chosen, or none ran in one pass.",
         width=12,
         height=9,

@@ -31,7 +31,7 @@ def board() -> Json:
         _UID,
         "Intra-workload: comparison of runs",
         [
-            results.verdict(f"run_verdict({RUNS}, {_KEY})", parts.run_notices(RUNS, _METRIC), best="Best ${result}"),
+            results.verdict(f"run_verdict({RUNS}, {_KEY}, ${{baseline:sqlstring}})", parts.run_notices(RUNS, _METRIC), best="Best ${result}"),
             Row(
                 "Notices and provenance",
                 [
@@ -62,6 +62,7 @@ def board() -> Json:
             choices.software(["loss"]),
             choices.align(),
             choices.result(chosen=_SOFTWARE),
+            choices.ranking(),
             choices.parameter(),
             choices.drawn(curves.MAX_SERIES),
             choices.fit(),

@@ -30,7 +30,11 @@ def board() -> Json:
         _UID,
         "Mixed: any runs, four charts",
         [
-            results.verdict(f"run_verdict({_RUNS}, {_KEY})", parts.run_notices(_RUNS, _METRICS), best="Best ${result}"),
+            results.verdict(
+                f"run_verdict({_RUNS}, {_KEY}, ${{baseline:sqlstring}})",
+                parts.run_notices(_RUNS, _METRICS),
+                best="Best ${result}",
+            ),
             Row(
                 "Notices and provenance",
                 [
@@ -56,6 +60,7 @@ def board() -> Json:
             choices.baseline_run(_RUNS),
             choices.align() | {"hide": 2},
             choices.result(_RUNS),
+            choices.ranking(),
             choices.fit(_RUNS),
             choices.cut(_RUNS),
             choices.mlflow(),

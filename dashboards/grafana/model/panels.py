@@ -11,7 +11,6 @@ from hypergauge.dashboards.grafana.queries import DATASOURCE, Json, query
 __all__ = [
     "KEEP_FIELDS",
     "VERSION",
-    "bargauge",
     "heatmap",
     "panel",
     "stat",
@@ -229,26 +228,6 @@ def stat(
         "thresholds": thresholds((None, "text")),
     }
     return panel("stat", title, targets, fields=fields, drawn=drawn, empty=empty, **more)
-
-
-def bargauge(title: str, targets: Targets, **more: Any) -> Json:
-    """Return a horizontal bar for each row of a table with a name and a number."""
-    drawn: Json = {
-        "displayMode": "basic",
-        "legend": _legend(shown=False, calcs=[]),
-        "maxVizHeight": 300,
-        "minVizHeight": 16,
-        "minVizWidth": 8,
-        "namePlacement": "auto",
-        "orientation": "horizontal",
-        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": True},
-        "showUnfilled": True,
-        "sizing": "auto",
-        "text": {"titleSize": 12, "valueSize": 14},
-        "valueMode": "color",
-    }
-    fields: Json = {"color": BY_NAME, "thresholds": _PLAIN, "min": 0}
-    return panel("bargauge", title, targets, fields=fields, drawn=drawn, **more)
 
 
 def table(title: str, targets: Targets, **more: Any) -> Json:

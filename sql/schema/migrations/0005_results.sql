@@ -1,6 +1,9 @@
 -- Functions whose columns or parameters change.
 
 drop function if exists bench_dashboard.run_works(text[]);
+drop function if exists bench_dashboard.run_results(text[], text, text);
+drop function if exists bench_dashboard.run_verdict(text[], text);
+drop function if exists bench_dashboard.workload_results(integer[], text, text);
+drop function if exists bench_dashboard.workload_verdict(integer[], text);
 drop function if exists bench_internal.workload_works(integer[]);
 drop function if exists bench_internal.best_of(text[], double precision[], text[], integer, text[], boolean);
-drop function if exists bench_dashboard.workload_results(integer[], text, text);

@@ -96,6 +96,10 @@ def test_what_one_has_to_know_of_a_run(world: World, start: float) -> None:
         world, 'select code, runs, "values" from run_notice(%s, now(), now(), 0)', run
     )
     assert notices("", start, start + 60) == notices("missing", start, start + 60) == ["no_runs"]
+    world.connection.execute("update runs set status = 'failed', reason = 'exit status 3' where run_id = %s", (run,))
+    assert ("ended_early", ["20/1/1"], {"status": "failed", "cause": "exit status 3"}) in query(
+        world, 'select code, runs, "values" from run_notice(%s, now(), now())', run
+    )
 
 
 @pytest.mark.parametrize("over", [False, True])

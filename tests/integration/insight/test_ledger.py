@@ -195,7 +195,7 @@ def test_the_dashboard_has_a_line_for_each_run_at_a_time(world: World, start: fl
         world, "select lane, title, extract(epoch from ended - time)::int from ledger_states(%s, to_timestamp(%s), now())",
         runs, start,
     )  # fmt: skip
-    assert rows == [("GPU 0", "20/1/1 a", 60), ("GPU 0 (2)", "20/1/2 b", 20), ("GPU 0 (2)", "20/1/3 c", 20)]
+    assert rows == [("GPU 0", "20/1/1 a", 60), ("same GPU 0", "20/1/2 b", 20), ("same GPU 0", "20/1/3 c", 20)]
     use = query(
         world, "select simulated, runs, lanes, busy, shared from ledger_use(%s, to_timestamp(%s), now())", runs, start
     )

@@ -63,8 +63,8 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     ),
     ("outside_range", RUNS[:1], {}, '20/1/1 did not run within the chosen time: "The whole run" above shows it.'),
     (
-        "ended_early", RUNS, {"status": "timeout"},
-        "Timeout: 20/1/1, 20/2/1. Totals and curves cover the time until then.",
+        "ended_early", RUNS, {"status": "failed", "cause": "exit status 3"},
+        "Failed (exit status 3): 20/1/1, 20/2/1. Totals and curves cover the time until then.",
     ),
     (
         "partial_process_coverage", RUNS, {"shares": [0, 0.4]},
@@ -193,6 +193,11 @@ def test_a_target_that_was_never_tried_has_no_best_value(world: World) -> None:
     reason = Reason("target_missed", {"target": "loss<=0.3", "best": None})
     [notice] = notices(world.connection, [Fact("not_aligned", RUNS[:1], reason.as_dict())])
     assert notice.text == "20/1/1 is left out: it never reached loss<=0.3."
+
+
+def test_a_failure_without_a_cause_has_its_status(world: World) -> None:
+    [notice] = notices(world.connection, [Fact("ended_early", RUNS[:1], {"status": "stopped", "cause": None})])
+    assert notice.text == "Stopped: 20/1/1. Totals and curves cover the time until then."
 
 
 def test_runs_that_never_ran_alone_are_named_at_once_and_a_large_set_is_short(world: World) -> None:

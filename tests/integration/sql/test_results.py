@@ -193,7 +193,7 @@ def test_a_verdict_names_the_best_of_the_finished_runs(world: World) -> None:
     log(world, other, "accuracy", 0.7)
     answers = one(world, "select fastest, best from run_verdict(%s, 'accuracy')", [*runs, other])
     assert answers == (
-        "train: 20/1/2, 00:01:20.0; 1 other not compared",
+        "20/1/2 train: 00:01:20.0 (worst 20/1/4: 00:03:20.0); 1 of other work",
         "20/1/4 train: 0.95 (worst 20/2/1: 0.7)",
     ), "durations within one name, software metrics within one program"
     assert one(world, "select * from run_verdict('{}', 'loss')") == (None, None, None, None)
@@ -203,22 +203,29 @@ def test_only_runs_of_one_work_are_compared(world: World) -> None:
     def run(workload: int, name: str, seconds: float, command: str = "train.py") -> str:
         return world.run(START, START + seconds, workload=workload, name=name, command=command)
 
-    def fastest(*runs: str) -> Any:
-        return one(world, "select fastest from run_verdict(%s)", list(runs))
+    def fastest(*runs: str, baseline: str | None = None) -> Any:
+        return one(world, "select fastest from run_verdict(%s, null, %s)", list(runs), baseline)
 
     narrow = [run(1, "narrow", 30, "train.py --hidden 96"), run(2, "narrow", 40, "train.py --hidden 96")]
     wide = [run(3, "wide", 50, "train.py --hidden 1536"), run(4, "wide", 50, "train.py --hidden 1536")]
-    assert fastest(*narrow, *wide) == "narrow: 20/1/1, 30.0 s; wide: all 50.0 s"
+    assert fastest(*narrow, *wide) == "20/1/1 narrow: 30.0 s (worst 20/2/1: 40.0 s); 2 of other work"
+    assert fastest(*narrow, *wide, baseline=wide[1]) == "all 50.0 s; 2 of other work"
     # Different names for each row of a program: variants.
     assert fastest(narrow[0], wide[0]) == "20/1/1 narrow: 30.0 s (worst 20/3/1: 50.0 s)"
     other = run(5, "other", 10, "python -m other --lr 1")
     assert fastest(narrow[0], other) == "not compared: different work"
     assert fastest(other) == "20/5/1 other: 10.0 s"
-    assert fastest(*narrow, *wide, other).endswith("; 1 other not compared")
+    alone = fastest(*narrow, *wide, other, baseline=other)
+    assert alone.startswith("20/1/1 narrow: "), (
+        "a single result has nothing to compare with: the work with most results"
+    )
+    assert alone.endswith("; 3 of other work")
     # Of workloads, those with the same kinds of runs.
-    answers = "select fastest, best from workload_verdict(%s, 'runs per hour')"
-    assert one(world, answers, workloads(world))[0] == "narrow: 20/1, 30.0 s; wide: all 50.0 s; 1 other not compared"
-    assert one(world, answers, workloads(world)[3:]) == ("not compared: different work", "not compared: different work")
+    answers = "select fastest, best from workload_verdict(%s, 'runs per hour', %s)"
+    ids = workloads(world)
+    assert one(world, answers, ids, None)[0] == "20/1 narrow: 30.0 s (worst 20/2: 40.0 s); 3 of other work"
+    assert one(world, answers, ids, str(ids[3]))[0] == "all 50.0 s; 3 of other work"
+    assert one(world, answers, ids[3:], None) == ("not compared: different work", "not compared: different work")
 
 
 @pytest.mark.parametrize(
@@ -239,12 +246,33 @@ def test_a_duration_is_shown_to_a_fifth_of_a_percent(world: World, seconds: floa
 
 
 def test_the_best_of_equal_and_of_missing_values(world: World) -> None:
-    statement = "select best_of('{a,b,c}', %s, '{1,2,3}', -1, '{x,x,x}')"
+    statement = "select best_of('{a,b,c}', %s, '{1,2,3}', -1, '{x,x,x}', 'x', '{}')"
     assert one(world, statement, [1, 2, 3]) == "a: 1 (worst c: 3)"
     assert one(world, statement, [None, 2, 3]) == "b: 2 (worst c: 3, 2 of 3 measured)"
     assert one(world, statement, [1, None, None]) == "a: 1 (1 of 3 measured)"
     assert one(world, statement, [1, 1, 1]) == "all 1"
-    assert one(world, "select (select best_of('{a}', '{null}'::float8[], '{null}', -1, '{x}'))") is None
+    assert one(world, "select (select best_of('{a}', '{null}'::float8[], '{null}', -1, '{x}', 'x', '{}'))") is None
+
+
+def test_a_verdict_says_where_the_second_best_may_be_as_good(world: World) -> None:
+    durations = {1: (100, 104), 2: (101, 105), 3: (200, 204)}
+    runs = {
+        (position, attempt): world.run(START, START + seconds, position=position, attempt=attempt)
+        for position, some in durations.items()
+        for attempt, seconds in enumerate(some, 1)
+    }
+
+    def fastest(*positions: int) -> str:
+        chosen = [run for (position, _), run in runs.items() if position in positions]
+        return str(one(world, "select fastest from run_verdict(%s)", chosen))
+
+    assert fastest(1, 2, 3) == "20/1/1 train: 00:01:42.0 (≈ 20/1/2, worst 20/1/3: 00:03:22.0)"
+    assert fastest(1, 2) == "20/1/1 train: 00:01:42.0 (≈ 20/1/2: 00:01:43.0)"
+    assert fastest(1, 3) == "20/1/1 train: 00:01:42.0 (worst 20/1/3: 00:03:22.0)"
+    once = [runs[1, 2], runs[2, 2]]
+    assert one(world, "select fastest from run_verdict(%s)", once) == (
+        "20/1/1 train: 00:01:44.0 (worst 20/1/2: 00:01:45.0)"
+    ), "nothing is known of the noise"
 
 
 @pytest.mark.parametrize(
@@ -301,6 +329,10 @@ def test_without_a_whole_repetition_the_latest_attempts_count(world: World) -> N
     fail(world, failed)
     ids = workloads(world)
     assert rows(world, WORKLOADS, ids, str(ids[0])) == [(2, 1, 0, 100, None, 36, None)]
+    world.run(START, START + 10, position=3)
+    world.connection.execute("update runs set status = 'running', ended_at = null where position = 3")
+    assert one(world, "select failed, unfinished from workload_results(%s, 'runs per hour')", ids) == (1, 2)
+    world.connection.execute("delete from runs where position = 3")
     world.run(START + 200, START + 290, position=2, attempt=2)
     [(runs, bad, n, seconds, *_)] = rows(world, WORKLOADS, ids, str(ids[0]))
     assert (runs, bad, n, seconds) == (2, 0, 0, None), "they did not run at the same time"

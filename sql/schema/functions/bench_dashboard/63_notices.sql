@@ -43,7 +43,7 @@ create or replace function bench_internal.chart_notice(p_runs text[], p_quantiti
                                         p_scopes text[] default null)
 returns table (code text, severity text, runs text[], "values" jsonb) language sql stable as $$
     with requested as materialized (
-        select r.run_id, run_label(w, r) as run, r.status, r.started_at, r.summarised, m.simulated, m.shared,
+        select r.run_id, run_label(w, r) as run, r.status, r.reason, r.started_at, r.summarised, m.simulated, m.shared,
                nullif(r.profilers, '') as profilers, array_position(p_runs, r.run_id) as nth
         from runs r join workloads w using (workload_id) left join run_flags m using (run_id) where r.run_id = any(p_runs)
     ), lines as materialized (
@@ -126,8 +126,8 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
                jsonb_build_object('profilers', string_to_array(profilers, '+'))
         from requested where profilers is not null group by profilers
         union all
-        select 'ended_early', null, array_agg(run order by nth), jsonb_build_object('status', status)
-        from requested where ended_early(status) group by status
+        select 'ended_early', null, array_agg(run order by nth), jsonb_build_object('status', status, 'cause', reason)
+        from requested where ended_early(status) group by status, reason
         union all
         select 'running', null, array_agg(run order by nth), '{}' from requested where status = 'running' having count(*) > 0
         union all

@@ -64,6 +64,7 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         union all
         select x.code, array[label], x."values" from run cross join lateral (values
             ('not_started', started_at is null, '{}'::jsonb),
+            ('ended_early', ended_early(status), jsonb_build_object('status', status, 'cause', reason)),
             ('outside_range', coalesce(ended_at, now()) < p_start or started_at > p_stop, '{}'),
             ('simulated_gpu', on_simulated, '{}'),
             ('profiled', profiled, jsonb_build_object('profilers', string_to_array(profilers, '+'))),

@@ -49,6 +49,11 @@ language sql immutable as $$
     cross join lateral ratio(m.mean, m.variance, m.n, array[b.mean], array[b.variance], array[b.n]) r
 $$;
 
+-- Return a JSON list of numbers as an array.
+create or replace function bench_internal.floats(p_list jsonb) returns float8[] language sql immutable as $$
+    select array(select x::float8 from jsonb_array_elements_text(nullif(p_list, 'null')) x)
+$$;
+
 -- Return a share as a change with its sign: -17%, +4.5%.
 create or replace function bench_internal.signed_percent(p_share float8) returns text language sql immutable as $$
     select case when x < 0 then '-' when x > 0 then '+' else '' end || abs(x) || '%'

@@ -38,12 +38,13 @@ $$;
 --
 -- `n` counts the finished attempts, `failed` those that ended early. Energy is that above idle, an equal part of it (see
 -- `energy_divided`), or that of whole GPUs with idle. These are not comparable: `energy_of` names them. `shared` marks that GPU
--- values may be those of other runs too. `last` is the last value of the software metric `p_key`. Changes against a baseline of
+-- values may be those of other runs too. `last` is the last value of the software metric `p_key`. `repeated` has the values behind the
+-- means `seconds`, `energy` and `last`. Changes against a baseline of
 -- other work are marked, see `change_of_work`.
 create or replace function bench_dashboard.run_results(p_runs text[], p_baseline text default null, p_key text default null)
 returns table (nth bigint, run_id text, title text, color text, stroke text, status text, started_at timestamptz,
                ended_at timestamptz, n bigint, failed bigint, seconds float8, seconds_change text, sm_active float8, utilization float8, cpu float8, energy float8, energy_of text,
-               energy_change text, last float8, last_change text, shared boolean) language sql stable as $$
+               energy_change text, last float8, last_change text, shared boolean, repeated jsonb) language sql stable as $$
     with requested as materialized (
         select r.run_id, r.workload_id, r.position, r.attempt, r.status, ended_early(r.status) as early,
                extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8 as seconds,
@@ -85,7 +86,8 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
            k.sm_active, k.utilization, k.cpu, (select avg(x) from unnest(k.energy) x), k.energy_of,
            case when other and k.energy_of = b.energy_of then change_of_work(same, k.energy, b.energy) end,
            (select avg(x) from unnest(k.last) x),
-           case when other then change_of_work(mine.program is not distinct from its.program, k.last, b.last) end, coalesce(f.shared, false)
+           case when other then change_of_work(mine.program is not distinct from its.program, k.last, b.last) end, coalesce(f.shared, false),
+           jsonb_build_object('seconds', k.seconds, 'energy', k.energy, 'last', k.last)
     from known k join runs r using (run_id) join titled_runs(p_runs) t using (run_id)
     left join run_flags f on f.run_id = k.run_id left join base b on true
     left join run_works(p_runs) mine on mine.run_id = k.run_id left join run_works(p_runs) its on its.run_id = b.run_id
@@ -120,12 +122,13 @@ $$;
 -- such pass. The first have changes against the workload `p_baseline`.
 --
 -- `n` counts these passes, `failed` the latest attempts that ended early, `unfinished` also those that run or wait. The duration is null
--- where the latest attempts ran in several passes. The throughput is a software metric's means, added up over the runs of a pass, or finished runs per hour. Energy is
--- that above idle where each run has one, else that of whole GPUs, idle included, where each run had its own.
+-- where the latest attempts ran in several passes. The throughput is a software metric's means, added up over the runs of a pass, or
+-- finished runs per hour. Energy is that above idle where each run has one, else that of whole GPUs, idle included, where each run had
+-- its own. `repeated` has the values behind the means `seconds`, `throughput` and `per_run`.
 create or replace function bench_dashboard.workload_results(p_workloads integer[], p_throughput text, p_baseline text default null)
 returns table (workload_id integer, experiment_id integer, title text, color text, stroke text, runs bigint, failed bigint,
                unfinished bigint, n bigint, seconds float8, seconds_change text, throughput float8, throughput_change text, energy float8,
-               energy_of text, energy_change text, per_run float8, per_run_change text) language sql stable as $$
+               energy_of text, energy_change text, per_run float8, per_run_change text, repeated jsonb) language sql stable as $$
     with attempts as materialized (
         select r.workload_id, r.run_id, r.status, r.started_at, coalesce(r.ended_at, now()) as until,
                row_number() over (partition by r.workload_id, r.position order by r.attempt desc) = 1 as latest
@@ -173,7 +176,8 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
            (select avg(v) from unnest(x.energy) v), x.energy_of,
            case when other and x.energy_of = b.energy_of then change_of_work(same, x.energy, b.energy) end,
            (select avg(v) from unnest(x.per_run) v),
-           case when other and x.energy_of = b.energy_of then change_of_work(same, x.per_run, b.per_run) end
+           case when other and x.energy_of = b.energy_of then change_of_work(same, x.per_run, b.per_run) end,
+           jsonb_build_object('seconds', x.seconds, 'throughput', x.throughput, 'per_run', x.per_run)
     from together x join workload_titles(p_workloads) t using (workload_id) join workloads w using (workload_id)
     join (select workload_id, count(*) filter (where ended_early(status)) as failed,
                  count(*) filter (where status <> 'finished') as unfinished

@@ -25,7 +25,7 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('without_own_values', 'warning', '{}', 'runs of the GPU ledger without a height'),
            ('range_mismatch', 'info', '{shown_seconds,longest_seconds}', 'the dashboard''s time range does not fit the longest run'),
            ('outside_range', 'info', '{}', 'a run outside the dashboard''s time range'),
-           ('ended_early', 'warning', '{status}', 'runs that failed, were stopped or reached a time limit'),
+           ('ended_early', 'warning', '{status,cause}', 'runs that failed, were stopped or reached a time limit, and why'),
            ('partial_process_coverage', 'warning', '{shares}', 'processes measured for less than 90 % of the time'),
            ('partial_gpu_coverage', 'warning', '{shares}', 'GPUs measured for less than 90 % of the time'),
            ('missing_metrics', 'warning', '{columns,reason}', 'a run lacks columns that it should have'),
@@ -258,7 +258,8 @@ returns text language sql immutable as $$
         when 'outside_range' then
             format('%s did not run within the chosen time: "The whole run" above shows it.', some_of(p_runs))
         when 'ended_early' then
-            format('%s: %s. Totals and curves cover the time until then.', p_values ->> 'status', some_of(p_runs))
+            format('%s%s: %s. Totals and curves cover the time until then.', p_values ->> 'status',
+                   ' (' || nullif(p_values ->> 'cause', '') || ')', some_of(p_runs))
         when 'partial_process_coverage' then
             format('partial coverage of the processes in %s.', notice_runs(p_runs, p_values -> 'shares'))
         when 'partial_gpu_coverage' then
