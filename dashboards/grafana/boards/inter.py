@@ -101,9 +101,10 @@ def _table() -> Json:
             query(
                 f"""
                 select title as "{results.SWATCH}", title as "Workload", runs as "Runs", unfinished as "Not finished",
-                       clock_text(seconds) as "Duration", seconds_change as "Δ time", throughput as "Throughput", throughput_change as "Δ rate", per_run / 1000 as "kJ per run",
-                       per_run_change as "Δ per run", coalesce(energy_of, 'not known') as "Energy", n as "Repetitions",
-                       energy / 1000 as "GPU kJ", energy_change as "Δ energy", workload_id, experiment_id
+                       clock_text(seconds) as "Duration", seconds_change as "Δ time", throughput as "Throughput",
+                       throughput_change as "Δ rate", per_run / 1000 as "kJ per run", per_run_change as "Δ per run",
+                       coalesce(energy_of, 'not known') as "Energy", n as "Repetitions", energy / 1000 as "GPU kJ",
+                       energy_change as "Δ energy", workload_id, experiment_id
                 from {_RESULTS} order by n = 0, throughput desc nulls last, seconds
                 """
             ),
@@ -143,7 +144,10 @@ def _throughput() -> Json:
     return panels.xychart(
         "$throughput against GPU energy per run$known",
         curves.or_placeholder(
-            f"select title, color, stroke, per_run as energy, throughput from {_RESULTS} where per_run is not null and throughput is not null",
+            f"""
+            select title, color, stroke, per_run as energy, throughput from {_RESULTS}
+            where per_run is not null and throughput is not null
+            """,
             "select *",
             f"select '{_NO_ENERGY}', '0', '0', 0, 0",
         ),

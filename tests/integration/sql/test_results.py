@@ -145,7 +145,7 @@ def test_energies_of_one_kind_are_compared(world: World) -> None:
     assert (
         one(world, "select leanest from run_verdict(%s)", [alone, shared]) == "not compared: some include idle energy"
     )
-    assert one(world, "select leanest from run_verdict(%s)", [shared]) == "20/1/2 train: 2970 J"
+    assert one(world, "select leanest from run_verdict(%s)", [shared]) == "only 20/1/2 train: 2970 J"
 
 
 def test_an_equal_part_of_energy_is_nobodys_own(world: World) -> None:
@@ -166,7 +166,7 @@ def test_an_equal_part_of_energy_is_nobodys_own(world: World) -> None:
         (*part, None),
         (*part, None),
     ]
-    assert one(world, "select leanest from run_verdict(%s)", [alone, *pair]) == "20/1/1 train: 2970 J (1 of 3 measured)"
+    assert one(world, "select leanest from run_verdict(%s)", [alone, *pair]) == "20/1/1 train: 2970 J (1 of 3 known)"
     assert one(world, "select leanest from run_verdict(%s)", pair) == "not known: GPUs were shared"
 
 
@@ -214,7 +214,7 @@ def test_only_runs_of_one_work_are_compared(world: World) -> None:
     assert fastest(narrow[0], wide[0]) == "20/1/1 narrow: 30.0 s (worst 20/3/1: 50.0 s)"
     other = run(5, "other", 10, "python -m other --lr 1")
     assert fastest(narrow[0], other) == "not compared: different work"
-    assert fastest(other) == "20/5/1 other: 10.0 s"
+    assert fastest(other) == "only 20/5/1 other: 10.0 s"
     alone = fastest(*narrow, *wide, other, baseline=other)
     assert alone.startswith("20/1/1 narrow: "), (
         "a single result has nothing to compare with: the work with most results"
@@ -248,8 +248,8 @@ def test_a_duration_is_shown_to_a_fifth_of_a_percent(world: World, seconds: floa
 def test_the_best_of_equal_and_of_missing_values(world: World) -> None:
     statement = "select best_of('{a,b,c}', %s, '{1,2,3}', -1, '{x,x,x}', 'x', '{}')"
     assert one(world, statement, [1, 2, 3]) == "a: 1 (worst c: 3)"
-    assert one(world, statement, [None, 2, 3]) == "b: 2 (worst c: 3, 2 of 3 measured)"
-    assert one(world, statement, [1, None, None]) == "a: 1 (1 of 3 measured)"
+    assert one(world, statement, [None, 2, 3]) == "b: 2 (worst c: 3, 2 of 3 known)"
+    assert one(world, statement, [1, None, None]) == "a: 1 (1 of 3 known)"
     assert one(world, statement, [1, 1, 1]) == "all 1"
     assert one(world, "select (select best_of('{a}', '{null}'::float8[], '{null}', -1, '{x}', 'x', '{}'))") is None
 
@@ -338,7 +338,7 @@ def test_without_a_whole_repetition_the_latest_attempts_count(world: World) -> N
     assert (runs, bad, n, seconds) == (2, 0, 0, None), "they did not run at the same time"
     world.run(START + 300, START + 400, workload=2)
     both = one(world, "select fastest from workload_verdict(%s, 'runs per hour')", workloads(world))
-    assert both == "20/2 train: 00:01:40.0; 1 did not finish"
+    assert both == "only 20/2 train: 00:01:40.0; 1 did not finish"
     assert one(world, "select failed from workload_verdict(%s, 'runs per hour')", ids) == "none of 2"
 
 

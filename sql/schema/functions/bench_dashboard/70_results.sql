@@ -39,12 +39,12 @@ $$;
 -- `n` counts the finished attempts, `failed` those that ended early. Energy is that above idle, an equal part of it (see
 -- `energy_divided`), or that of whole GPUs with idle. These are not comparable: `energy_of` names them. `shared` marks that GPU
 -- values may be those of other runs too. `last` is the last value of the software metric `p_key`. `repeated` has the values behind the
--- means `seconds`, `energy` and `last`. Changes against a baseline of
--- other work are marked, see `change_of_work`.
+-- means `seconds`, `energy` and `last`. Changes against a baseline of other work are marked, see `change_of_work`.
 create or replace function bench_dashboard.run_results(p_runs text[], p_baseline text default null, p_key text default null)
 returns table (nth bigint, run_id text, title text, color text, stroke text, status text, started_at timestamptz,
-               ended_at timestamptz, n bigint, failed bigint, seconds float8, seconds_change text, sm_active float8, utilization float8, cpu float8, energy float8, energy_of text,
-               energy_change text, last float8, last_change text, shared boolean, repeated jsonb) language sql stable as $$
+               ended_at timestamptz, n bigint, failed bigint, seconds float8, seconds_change text, sm_active float8,
+               utilization float8, cpu float8, energy float8, energy_of text, energy_change text, last float8, last_change text,
+               shared boolean, repeated jsonb) language sql stable as $$
     with requested as materialized (
         select r.run_id, r.workload_id, r.position, r.attempt, r.status, ended_early(r.status) as early,
                extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8 as seconds,
@@ -86,8 +86,8 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
            k.sm_active, k.utilization, k.cpu, (select avg(x) from unnest(k.energy) x), k.energy_of,
            case when other and k.energy_of = b.energy_of then change_of_work(same, k.energy, b.energy) end,
            (select avg(x) from unnest(k.last) x),
-           case when other then change_of_work(mine.program is not distinct from its.program, k.last, b.last) end, coalesce(f.shared, false),
-           jsonb_build_object('seconds', k.seconds, 'energy', k.energy, 'last', k.last)
+           case when other then change_of_work(mine.program is not distinct from its.program, k.last, b.last) end,
+           coalesce(f.shared, false), jsonb_build_object('seconds', k.seconds, 'energy', k.energy, 'last', k.last)
     from known k join runs r using (run_id) join titled_runs(p_runs) t using (run_id)
     left join run_flags f on f.run_id = k.run_id left join base b on true
     left join run_works(p_runs) mine on mine.run_id = k.run_id left join run_works(p_runs) its on its.run_id = b.run_id

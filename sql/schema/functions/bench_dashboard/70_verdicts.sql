@@ -3,7 +3,7 @@
 -- Return the best of results with the worst: `20/2/1 bert-base: 00:07:30.2 (≈ 20/2/2, worst 20/1/1: 00:17:06)`; ≈ names the second
 -- best if the difference may be noise. `p_repeated` has the values of repetitions, whose mean is the result. Results without a value are
 -- left out, and counted. Of several works, only the results of one are compared: of `p_work`, or if that has fewer than two, of that
--- with most results. `p_direction` is 1 where more is better.
+-- with most results. A single result is the `only` one. `p_direction` is 1 where more is better.
 create or replace function bench_internal.best_of(p_titles text[], p_values float8[], p_texts text[], p_direction integer, p_works text[],
                                                   p_work text, p_repeated jsonb[])
 returns text language sql immutable as $$
@@ -14,22 +14,25 @@ returns text language sql immutable as $$
     ), works as (
         select work, count(value) as n, count(*) as rows, min(nth) as nth from results group by work having count(value) > 0
     ), chosen as (
-        select *, (select sum(n) from works) - n as others from works order by coalesce(work = p_work, false) and n > 1 desc, n desc, nth limit 1
+        select *, (select sum(n) from works) - n as others from works
+        order by coalesce(work = p_work, false) and n > 1 desc, n desc, nth limit 1
     ), ranked as (
         select r.*, split_part(r.title, ' ', 1) as short, row_number() over (order by p_direction * r.value desc, r.nth) as place,
                max(r.value) over () = min(r.value) over () or max(r.words) over () = min(r.words) over () as equal
         from results r join chosen using (work) where r.value is not null
     ), marked as (
-        select best.*, c.n, c.others,
+        select best.*, c.n, c.rows, c.others,
                concat_ws(', ',
                    case when tie.holds then format(case c.n when 2 then '≈ %s: %s' else '≈ %s' end, second.short, second.words) end,
-                   case when c.n > 2 or c.n = 2 and not coalesce(tie.holds, false) then format('worst %s: %s', worst.short, worst.words) end,
-                   case when c.n < c.rows then format('%s of %s measured', c.n, c.rows) end) as marks
+                   case when c.n > 2 or c.n = 2 and not coalesce(tie.holds, false)
+                        then format('worst %s: %s', worst.short, worst.words) end,
+                   case when c.n < c.rows then format('%s of %s known', c.n, c.rows) end) as marks
         from chosen c join ranked best on best.place = 1 left join ranked second on second.place = 2
         left join ranked worst on worst.place = c.n
         left join lateral (select low <= 0 and high >= 0 as holds from change(floats(best.repeated), floats(second.repeated))) tie on true
     )
     select case when n = 1 and others > 0 then 'not compared: different work'
+                when rows = 1 and others = 0 then format('only %s: %s', title, words)
                 else concat_ws('; ', case when equal and n > 1 then 'all ' || words
                                           else format('%s: %s', title, words) || coalesce(' (' || nullif(marks, '') || ')', '') end,
                                nullif(others, 0) || ' of other work') end
@@ -118,7 +121,8 @@ returns table (fastest text, leanest text, best text, failed text) language sql 
         select array_agg(title order by nth) as titles, array_agg(work order by nth) as works,
                array_agg(seconds order by nth) as seconds, array_agg(duration_text(seconds) order by nth) as durations,
                array_agg(repeated -> 'seconds' order by nth) as all_seconds,
-               array_agg(per_run order by nth) as energies, array_agg(energy_of) as kinds, array_agg(repeated -> 'per_run' order by nth) as all_energies,
+               array_agg(per_run order by nth) as energies, array_agg(energy_of) as kinds,
+               array_agg(repeated -> 'per_run' order by nth) as all_energies,
                array_agg(throughput order by nth) as throughputs, array_agg(repeated -> 'throughput' order by nth) as all_throughputs,
                array_agg(to_char(throughput, '9.999EEEE')::float8::text order by nth) as throughput_texts, count(*) as n
         from finished

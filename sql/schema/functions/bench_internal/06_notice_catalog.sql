@@ -324,7 +324,7 @@ create or replace function bench_dashboard.notice_title(p_code text) returns tex
         when 'runs_left_out' then 'runs left out'
         when 'workloads_left_out' then 'workloads left out'
         when 'bands_left_out' then 'ranges left out'
-        when 'mean_of_fewer' then 'means over ever fewer runs'
+        when 'mean_of_fewer' then 'means over fewer runs near the end'
         when 'devices_left_out' then 'devices left out'
         when 'gpus_left_out' then 'GPUs left out'
         when 'without_gpu' then 'runs without a GPU'
