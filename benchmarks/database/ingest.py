@@ -23,6 +23,7 @@ from hypergauge.collector.convert.rates import Rates
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.spool.queue import Spool
 from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
+from hypergauge.collector.write.packer import REST
 from hypergauge.collector.write.writer import Writer
 from hypergauge.sql.ingest import samples, targets
 from hypergauge.sql.maintenance import aggregates
@@ -84,7 +85,7 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
 
 @contextlib.contextmanager
 def _packing(database: Database, flavour: Flavour) -> Iterator[list[float]]:
-    """Pack the old samples within the context, or compress them again and again; yield the share of its time."""
+    """Pack the old samples within the context as the collector does, or compress them again and again; yield the share of its time."""
     share: list[float] = []
     ended = threading.Event()
     began = time.perf_counter()
@@ -92,7 +93,7 @@ def _packing(database: Database, flavour: Flavour) -> Iterator[list[float]]:
     def pack() -> None:
         with database.session() as connection:
             if flavour is Flavour.POSTGRESQL:
-                aggregates.pack(connection, datetime.now(UTC) - timedelta(days=1))
+                aggregates.pack(connection, datetime.now(UTC) - timedelta(days=1), rest=REST)
             while flavour is Flavour.TIMESCALEDB and not ended.is_set():
                 connection.execute(
                     "select public.compress_chunk(c, recompress => true)"

@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.server.database import Database
 
-__all__ = ["Packer"]
+__all__ = ["REST", "Packer"]
 
+# Seconds of rest for a second of work. Half a core packs more samples than a collector writes, and writing goes first.
+REST = 1.0
 _HOUR = timedelta(hours=1)
 
 
@@ -33,6 +35,6 @@ class Packer:
     def __call__(self) -> float:
         """Pack all closed hours, and return the seconds until the next one is due."""
         with self._database.session() as connection:
-            aggregates.pack(connection, self._now() - self._grace)
+            aggregates.pack(connection, self._now() - self._grace, rest=REST)
         at = self._now() - self._grace
         return (at.replace(minute=0, second=0, microsecond=0) + _HOUR - at).total_seconds()

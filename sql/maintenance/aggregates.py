@@ -29,12 +29,13 @@ def refresh(connection: Connection) -> None:
     connection.execute("call refresh()")
 
 
-def pack(connection: Connection, until: datetime) -> None:
+def pack(connection: Connection, until: datetime, *, rest: float = 0) -> None:
     """Pack the samples of hours that closed before `until`. No effect in TimescaleDB.
 
-    `connection` must be in autocommit mode. Late samples of packed hours are packed by a later call.
+    `connection` must be in autocommit mode. After each transaction it sleeps `rest` times as long as that took. Late samples of
+    packed hours are packed by a later call.
     """
-    connection.execute("call pack(%s)", (until,))
+    connection.execute("call pack(%s, p_rest => %s)", (until, rest))
 
 
 def retention(connection: Connection) -> Retention:

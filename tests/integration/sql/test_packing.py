@@ -214,6 +214,30 @@ def test_a_bulk_of_old_samples_leaves_no_large_index(world: World) -> None:
         assert row == (role == "bench_writer",)
 
 
+def test_packing_rests_between_its_transactions(world: World) -> None:
+    """The first part is committed, and its locks are free, while the session rests."""
+    if not packs(world):
+        pytest.skip("the columnstore packs")
+    world.connection.execute(
+        "insert into unpacked_samples select to_timestamp(1700000000 + at), series, 0, at, 1"
+        " from generate_series(1, 2) series, generate_series(1, 100) at"
+    )
+    packing = threading.Thread(target=pack_with_long_rests, args=(world.database,))
+    packing.start()
+    resting = "select pid from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'"
+    wait_for(lambda: world.connection.execute(resting).fetchone(), "a rest")
+    assert rows_left(world.connection) == 100
+    assert world.connection.execute("select from pg_locks where locktype = 'advisory' and database = (select oid from"
+                                    " pg_database where datname = current_database())").fetchall() == []  # fmt: skip
+    world.connection.execute(f"select pg_cancel_backend(pid) from ({resting}) x".encode())
+    packing.join()
+
+
+def pack_with_long_rests(database: Database) -> None:
+    with contextlib.suppress(psycopg.errors.QueryCanceled), database.connect() as connection:
+        connection.execute("call pack('infinity', 100, 1e6)")
+
+
 SUMS = "select count(*), sum((value * 10)::bigint), sum(series_id * runset_id), sum(extract(epoch from time)) from bench.samples"
 
 
