@@ -62,6 +62,7 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
                     compressed.append(path.copy(SCRAPES, compressed=True))
             for hour in range(_OLD_HOURS):
                 path.copy(HOUR, since=time.time() - _AGE + hour * HOUR)
+            connection.execute("checkpoint")  # else the rounds would wait for gigabytes of the old samples
             with _packing(database, flavour) as packed:
                 beside = [path.write(SCRAPES) for _ in range(ROUNDS)]
             early, late = path.memory()
