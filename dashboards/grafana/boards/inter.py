@@ -25,7 +25,7 @@ _RUNS = f"runs_of({WORKLOADS})"
 _METRIC = texts("metric")
 _COUNTED = "Repetitions in which every run finished."
 _RESULTS = f"workload_results({WORKLOADS}, ${{throughput:sqlstring}}, ${{baseline:sqlstring}})"
-_NO_ENERGY = "No GPU energy was measured."
+_NO_ENERGY = "No workload has a known GPU energy."
 
 
 def board() -> Json:
