@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.campaign import faults
-from benchmarks.database import capsules, dashboards, ingest, move, packing, query, replica, storage, tracking
+from benchmarks.database import capsules, dashboards, ingest, move, packing, peers, query, replica, storage, tracking
 from benchmarks.measurement import gpu, overhead, parse, scale, soak
 from benchmarks.scheduling import commands, schedule, spans
 from benchmarks.support.servers import Kind
@@ -28,6 +28,7 @@ BENCHMARKS: dict[str, Callable[..., Results]] = {
         "replica": replica,
         "dashboards": dashboards,
         "storage": storage,
+        "peers": peers,
         "packing": packing,
         "move": move,
         "mlflow": tracking,

@@ -12,18 +12,15 @@ and batches of fewer than 1000 rows weigh most.
 
 from __future__ import annotations
 
-import re
 import threading
-import uuid
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.support import recording, telemetry
-from benchmarks.support.recording import Exposition, RecordedRun, Recording
+from benchmarks.support import replay, telemetry
+from benchmarks.support.recording import RecordedRun, Recording
 from benchmarks.support.servers import Kind, own_database
 from hypergauge.collector.convert.definitions import Numbering
 from hypergauge.collector.convert.exposition import Parser
@@ -43,10 +40,6 @@ from hypergauge.sql.server.rows import value
 __all__ = ["measure"]
 
 HOST = "node1"
-# Runs of the recording by their planned seconds, and repetitions.
-LAYOUTS = {"60s": ((60,), 1), "10min": ((600,), 1), "day": ((60, 600), 4)}
-# Recorded time of a host before and after its runs.
-_AROUND = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +56,10 @@ class _Stored:
 
 def measure(server: Kind | None = None) -> dict[str, float | str]:
     """Return bytes per sample, in total and by exporter, from runs of each length and of both."""
-    taken = recording.read()
     results: dict[str, float | str] = {}
-    for layout, (lengths, passes) in LAYOUTS.items():
+    for layout in replay.LAYOUTS:
         with own_database("storage", server, default=Kind.TIMESCALEDB) as database:
-            stored = _store(database, _repeated(_of(taken, lengths), passes))
+            stored = _store(database, replay.laid_out(layout))
         results |= _metrics(layout, stored)
     return {"bytes_per_sample": results["day"], **results}
 
@@ -91,43 +83,6 @@ def _metrics(layout: str, stored: _Stored) -> dict[str, float | str]:
             results[f"{layout}_{key.replace(' ', '_')}"] = stored.bytes[key] / stored.samples[key]
     results |= {f"{layout}_column_{name}": size / total for name, size in stored.columns.items()}
     return results
-
-
-def _of(taken: Recording, lengths: tuple[int, ...]) -> Recording:
-    """Return the part of a recording with runs of these lengths."""
-    wanted = [run for run in taken.runs if run.seconds in lengths]
-    began, ended = wanted[0].started_at - _AROUND, wanted[-1].ended_at + _AROUND
-    return Recording(wanted, [one for one in taken.expositions if began <= one.time <= ended])
-
-
-def _repeated(taken: Recording, passes: int) -> Recording:
-    """Return a recording repeated `passes` times, each time with other runs."""
-    length = int(taken.expositions[-1].time - taken.expositions[0].time) + 2
-    runs, expositions = [], []
-    for number in range(passes):
-        shift = number * length
-        ids = {run.run_id: run.run_id if not number else uuid.uuid4().hex for run in taken.runs}
-        runs += [
-            RecordedRun(ids[run.run_id], run.started_at + shift, run.ended_at + shift, run.seconds)
-            for run in taken.runs
-        ]
-        expositions += [
-            Exposition(one.exporter, one.time + shift, _moved(one.text, ids, shift)) if number else one
-            for one in taken.expositions
-        ]
-    return Recording(runs, expositions)
-
-
-def _moved(text: bytes, ids: dict[str, str], shift: int) -> bytes:
-    """Return a response with other runs, `shift` seconds later."""
-    text = re.sub(rb'(?<=run_id=")\w{32}', lambda found: ids.get(found[0].decode(), found[0].decode()).encode(), text)
-    text = re.sub(rb" (\d{13})$", lambda found: b" %d" % (int(found[1]) + shift * 1000), text, flags=re.MULTILINE)
-    return re.sub(
-        rb"^(bench_process_start_time_seconds\S* )(\S+)",
-        lambda found: found[1] + repr(float(found[2]) + shift).encode(),
-        text,
-        flags=re.MULTILINE,
-    )
 
 
 def _store(database: Database, taken: Recording) -> _Stored:
@@ -216,7 +171,7 @@ def _ingest(database: Database, connection: Connection, taken: Recording) -> Non
     numbering = Numbering(0)
     with_folder = Path(database.settings.home) / "spool"
     spool, lock = Spool(with_folder), threading.Lock()
-    for exporter, expositions in _by_exporter(taken).items():
+    for exporter, expositions in replay.by_exporter(taken).items():
         target = targets.register_target(connection, host=HOST, listener=exporter, instance="", url=exporter)
         parser, rates = Parser(), Rates(1.0)
         numbers: dict[int, int] = {}  # by the parser's ref, which it reuses
@@ -234,26 +189,6 @@ def _ingest(database: Database, connection: Connection, taken: Recording) -> Non
     if spool.depth:
         raise RuntimeError("the writer did not write all records")
     spool.close()
-
-
-def _by_exporter(taken: Recording) -> dict[str, list[tuple[float, bytes]]]:
-    found: dict[str, list[tuple[float, bytes]]] = defaultdict(list)
-    for one in taken.expositions:
-        found[one.exporter].append((one.time, one.text))
-    found["nvml"], found["dcgm"] = [], []
-    for at, dcgm, nvml in _simulated(taken):
-        found["dcgm"].append((at, dcgm))
-        found["nvml"].append((at, nvml))
-    return dict(found)
-
-
-def _simulated(taken: Recording) -> Iterator[tuple[float, bytes, bytes]]:
-    """Yield time and both responses for each second of the recording, each at its own phase of the second."""
-    host = telemetry.Host()
-    first = int(taken.expositions[0].time)
-    for at in range(first, int(taken.expositions[-1].time)):
-        host.tick(next((at - run.started_at for run in taken.runs if run.started_at <= at < run.ended_at), None))
-        yield at + 0.414, host.dcgm(), host.nvml()
 
 
 def _catalog_bytes(connection: Connection) -> int:
