@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 import urllib.request
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -20,13 +19,14 @@ from pathlib import Path
 from benchmarks.support import replay
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.services import free_port
+from hypergauge.core.system.polling import wait_until
 
 __all__ = ["measure"]
 
 _LINE = re.compile(rb"^([A-Za-z_:][\w:]*)(?:\{(.*)\})? (\S+)(?: (-?\d+))?$")
 _PROMTOOL, _VICTORIA = "promtool", "victoria-metrics"
 _BATCH = 200_000  # lines of a request
-_START_SECONDS = 30
+_START_SECONDS, _MERGE_SECONDS = 30, 600
 
 
 def measure() -> dict[str, float | str]:
@@ -44,7 +44,10 @@ def measure() -> dict[str, float | str]:
     with tempfile.TemporaryDirectory(prefix="bench-peers-") as folder:
         lines = Path(folder) / "lines"
         with lines.open("wb") as file:
-            samples = sum(file.write(line) and 1 for line in _lines())
+            samples = 0
+            for line in _lines():
+                file.write(line)
+                samples += 1
             file.write(b"# EOF\n")
         results["samples"] = float(samples)
         if _PROMTOOL in found:
@@ -81,18 +84,26 @@ def _victoria_metrics(lines: Path, folder: Path) -> int:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     ) as server:  # fmt: skip
         try:
-            _await(address)
+            if not wait_until(lambda: _answers(address), _START_SECONDS):
+                raise BadRequest(f"{_VICTORIA} did not answer within {_START_SECONDS} s")
             with lines.open("rb") as file:
                 rest = _in_milliseconds(file)
                 while some := b"".join(islice(rest, _BATCH)):
                     _ask(f"{address}/api/v1/import/prometheus", some)
             _ask(f"{address}/internal/force_flush")
             _ask(f"{address}/internal/force_merge")
-            while not _is_merged(address):
-                time.sleep(0.2)
+            # Its caches are no samples.
+            sizes = [0]
+
+            def is_settled() -> bool:
+                sizes.append(_size(folder / "data") + _size(folder / "indexdb"))
+                return sizes[-1] == sizes[-2] and _is_merged(address)
+
+            if not wait_until(is_settled, _MERGE_SECONDS, pause=5):
+                raise BadRequest(f"{_VICTORIA} still merges after {_MERGE_SECONDS} s")
+            return sizes[-1]
         finally:
             server.terminate()
-    return _size(folder)
 
 
 def _in_milliseconds(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -102,15 +113,12 @@ def _in_milliseconds(lines: Iterable[bytes]) -> Iterator[bytes]:
             yield b"%s %d\n" % (rest, round(float(moment) * 1000))
 
 
-def _await(address: str) -> None:
-    end = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            return _ask(f"{address}/health")
-        except OSError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
+def _answers(address: str) -> bool:
+    try:
+        _ask(f"{address}/health")
+    except OSError:
+        return False
+    return True
 
 
 def _is_merged(address: str) -> bool:

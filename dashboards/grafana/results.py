@@ -29,7 +29,7 @@ _GRAY = {"[≈≠].*": "#8e8e8e"}
 _MORE_IS_WORSE = {r"-.*\(.*": "blue", r"\+.*\(.*": "orange", **_GRAY}
 _MORE_IS_BETTER = {r"-.*\(.*": "orange", r"\+.*\(.*": "blue", **_GRAY}
 _COUNTED = "Finished attempts in the means."
-NOT_KNOWN = "Not known: other runs used the GPU, and nothing measured the part of each process."
+NOT_KNOWN = "Not known: nothing measured it, or runs shared a GPU and nothing measured the part of each."
 CHANGE = (
     "From two repetitions on with an interval of 95 %, and in color: blue is better, orange worse. ≈: the change may be noise. "
     "≠: the baseline did other work."
@@ -180,7 +180,7 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
                 f"""
                 select f.title as "{SWATCH}", f.title as "Run", f.status as "Status", clock_text(f.seconds) as "Duration",
                        seconds_change as "Δ time", energy / 1000 as "GPU kJ",
-                       coalesce(energy_of, case when f.shared then 'not known' end) as "Energy", energy_change as "Δ energy",
+                       coalesce(energy_of, 'not known') as "Energy", energy_change as "Δ energy",
                        last as "Last value", last_change as "Δ last", 100 * sm_active as "SM %",
                        case when f.shared then 'shared' else 'exclusive' end as "GPU use", n as "Repetitions", cpu as "CPU cores",
                        100 * utilization as "GPU util. %", run_id,

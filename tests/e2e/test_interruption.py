@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
 import threading
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from hypergauge.core.system.polling import readable
 from tests.support.data.tags import settled
 from tests.support.home import COMMAND, GRACE, GRACEFUL, Home, Sheet, Started, open_gate, processes_of, supervisor_of
 from tests.support.waiting import HUNG_SECONDS, wait_for
@@ -253,7 +253,7 @@ def drained(terminal: int) -> tuple[bytearray, Callable[[], None]]:
         # This thread closes the descriptor: once it is closed, another file may have its number.
         with open(terminal, "rb", buffering=0) as file, contextlib.suppress(OSError):  # no process has the other end
             while not closing.is_set():
-                if select.select([file], [], [], 0.02)[0]:
+                if readable([file], 0.02):
                     shown.extend(file.read(4096))
 
     thread = threading.Thread(target=read, daemon=True)

@@ -1,4 +1,4 @@
-"""Runs, and Python processes in them."""
+"""Runs, Python processes in them, and the exporter ``process`` that reads them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from hypergauge.core.system.processes import end_run
-from tests.support.exporters.process import Start
+from hypergauge.exporters.process.exporter import ProcessExporter
+from hypergauge.exporters.serving.registry import ExporterOptions
+from tests.support.exporters.process import Page, Start
 
 
 @pytest.fixture
@@ -20,6 +23,13 @@ def run_id() -> Iterator[str]:
     run_id = uuid.uuid4().hex
     yield run_id
     end_run(run_id, grace=0)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Page:
+    exporter = ProcessExporter(ExporterOptions(home=tmp_path))
+    assert exporter.check() is None
+    return Page(exporter)
 
 
 @pytest.fixture

@@ -88,13 +88,6 @@ LIVE = TOTALS | {
 }
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> Page:
-    exporter = ProcessExporter(ExporterOptions(home=tmp_path))
-    assert exporter.check() is None
-    return Page(exporter)
-
-
 def test_the_cpu_time_of_200_short_lived_children_equals_getrusage(page: Page, python: Start, run_id: str) -> None:
     process = python(BURN + CHURN, BENCH_RUN_ID=run_id)
     samples = watch(page, run_id, process)

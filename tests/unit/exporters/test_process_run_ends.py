@@ -11,16 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hypergauge.exporters.process.exporter import ProcessExporter
-from hypergauge.exporters.serving.registry import ExporterOptions
 from tests.support.exporters.process import BURN, END, FINAL, Page, Start, folder, watch
-
-
-@pytest.fixture
-def page(tmp_path: Path) -> Page:
-    exporter = ProcessExporter(ExporterOptions(home=tmp_path))
-    assert exporter.check() is None
-    return Page(exporter)
 
 
 def test_a_run_between_two_scrapes_has_totals(page: Page, run_id: str, tmp_path: Path) -> None:

@@ -54,13 +54,15 @@ create or replace function bench_internal.unfinished(p_runs text[]) returns text
     having count(*) > 0
 $$;
 
--- Return the best of energies, or the reason why there is none.
+-- Return the best of energies, see `best_of`, or the reason why there is none. `p_runs` are all runs of the comparison.
 create or replace function bench_internal.leanest_of(p_titles text[], p_energies float8[], p_kinds text[], p_works text[], p_work text,
-                                                     p_repeated jsonb[], p_shared boolean)
-returns text language sql immutable as $$
+                                                     p_repeated jsonb[], p_runs text[])
+returns text language sql stable as $$
     select case count(distinct kind) when 1 then best_of(p_titles, p_energies, array(select energy_text(x) from unnest(p_energies) x), -1,
                                                          p_works, p_work, p_repeated)
-                                     when 0 then case when p_shared then 'not known: GPUs were shared' else 'not measured' end
+                                     when 0 then case when exists (select from run_flags f join placements p using (run_id)
+                                                                   where f.run_id = any(p_runs) and f.shared and p.gpu_uuid is not null)
+                                                      then 'not known: GPUs were shared' else 'not measured' end
                                      else 'not compared: some include idle energy' end
     from unnest(p_kinds) kind having p_titles is not null
 $$;
@@ -75,21 +77,20 @@ returns table (fastest text, leanest text, best text, failed text) language sql 
         select * from run_works(p_runs)
     ), finished as materialized (
         select f.nth, f.title, f.seconds, f.last, f.repeated, w.work, w.program,
-               f.shared and exists (select from placements p where p.run_id = f.run_id and p.gpu_uuid is not null) as shared,
                case when f.energy_of <> 'divided evenly' then f.energy end as energy, nullif(f.energy_of, 'divided evenly') as energy_of
         from run_results(p_runs, null, p_key) f join works w using (run_id) where f.n > 0
     ), given as (
         select array_agg(title order by nth) as titles, array_agg(work order by nth) as works, array_agg(program order by nth) as programs,
                array_agg(seconds order by nth) as seconds, array_agg(duration_text(seconds) order by nth) as durations,
                array_agg(repeated -> 'seconds' order by nth) as all_seconds,
-               array_agg(energy order by nth) as energies, array_agg(energy_of) as kinds, bool_or(shared) as shared,
+               array_agg(energy order by nth) as energies, array_agg(energy_of) as kinds,
                array_agg(repeated -> 'energy' order by nth) as all_energies,
                array_agg(last order by nth) as "last", array_agg(to_char(last, '9.999EEEE')::float8::text order by nth) as last_texts,
                array_agg(repeated -> 'last' order by nth) as all_last
         from finished
     )
     select best_of(titles, seconds, durations, -1, works, its.work, all_seconds),
-           leanest_of(titles, energies, kinds, works, its.work, all_energies, shared),
+           leanest_of(titles, energies, kinds, works, its.work, all_energies, p_runs),
            best_of(titles, "last", last_texts, better_direction(p_key), programs, its.program, all_last), unfinished(p_runs)
     from given left join works its on its.run_id = p_baseline
 $$;
@@ -98,8 +99,8 @@ $$;
 create or replace function bench_dashboard.trust_text(p_codes text[], p_severities text[]) returns text language sql immutable as $$
     select case when count(*) = 0 then 'Comparable'
                 else 'With care: ' || string_agg(title, ', ' order by nth) filter (where nth <= 2)
-                     || case when count(*) = 3 then ' and 1 more notice'
-                             when count(*) > 3 then format(' and %s more notices', count(*) - 2) else '' end end
+                     || case when count(*) > 2 then format(' and %s more notice%s', count(*) - 2, case when count(*) > 3 then 's' end)
+                             else '' end end
     from (select notice_title(x.code) as title,
                  row_number() over (order by array_position(array['simulated_gpu', 'ended_early', 'not_measured',
                      'partial_coverage', 'scopes_differ', 'mean_of_fewer', 'shared_resource', 'profiled'], x.code), min(x.nth)) as nth
@@ -130,9 +131,7 @@ returns table (fastest text, leanest text, best text, failed text) language sql 
     -- A table may show a shorter duration: that of a workload with a run that did not finish.
     select best_of(titles, seconds, durations, -1, works, its.work, all_seconds)
            || coalesce('; ' || nullif(cardinality(p_workloads) - n, 0) || ' did not finish', ''),
-           leanest_of(titles, energies, kinds, works, its.work, all_energies,
-                      exists (select from run_flags f join placements p using (run_id)
-                              where f.run_id = any(runs_of(p_workloads)) and f.shared and p.gpu_uuid is not null)),
+           leanest_of(titles, energies, kinds, works, its.work, all_energies, runs_of(p_workloads)),
            best_of(titles, throughputs, throughput_texts, 1, works, its.work, all_throughputs), unfinished(runs_of(p_workloads))
     from given left join works its on its.workload_id::text = p_baseline
 $$;

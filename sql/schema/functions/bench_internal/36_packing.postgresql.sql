@@ -67,15 +67,16 @@ language sql set work_mem = '64MB' set jit = off as $$
     select coalesce(sum(n), 0)::bigint from packed
 $$;
 
--- Pack the hours that closed before a time, in transactions of about `p_samples`. After each the session sleeps `p_rest` times as long
--- as it took, so that it leaves time to others on a busy host. One session packs at a time; another one has nothing to do. Series of a
--- target are packed together, since they share their scrapes.
+-- Pack the hours that closed before a time, in transactions of about `p_samples`. Between two the session sleeps `p_rest` times as long
+-- as the first took, so that it leaves time to others on a busy host. One session packs at a time, its rests included; another one has
+-- nothing to do. Series of a target are packed together, since they share their scrapes.
 create or replace procedure bench_internal.pack(p_until timestamptz, p_samples integer default 250000, p_rest float8 default 0)
 language plpgsql as $$
 declare
     closed constant timestamptz := date_bin('1 hour', p_until, timestamptz '2000-01-03 00:00:00+00');
     ids integer[];
     began timestamptz;
+    took interval := '0';
 begin
     for ids in
         select array_agg(series_id)
@@ -85,12 +86,12 @@ begin
         group by part order by part
     loop
         exit when not pg_try_advisory_xact_lock(hashtext('bench.packer'));
+        perform pg_sleep_for(p_rest * took);
         perform pg_advisory_xact_lock(hashtext('bench.pack'));
         began := clock_timestamp();
         perform bench_internal.pack_series(ids, closed);
         commit;
-        perform pg_sleep_for(p_rest * (clock_timestamp() - began));
-        commit;  -- the end of a snapshot, which would keep deleted rows
+        took := clock_timestamp() - began;
     end loop;
     -- An index keeps the size of its best days. After a bulk of old samples it is much too large for what is left. Only the owner of
     -- the table may make it again.
