@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from psycopg.types.json import Jsonb
 
 from hypergauge.sql.ingest.columns import Columns, encoded
+from hypergauge.sql.ingest.limits import limited
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import value
 
@@ -157,7 +158,7 @@ def copy_samples(
     compressed: bool = False,
     table: str | None = None,
 ) -> None:
-    """Write samples.
+    """Write samples, with values that are `limited`.
 
     Parameters
     ----------
@@ -168,6 +169,7 @@ def copy_samples(
     table
         Table of samples if known, which saves a query.
     """
+    columns = replace(columns, values=limited(columns.values))
     behind = columns.times < raw_cutoff
     if behind.any():
         _copy(connection, "late_samples", columns.where(behind))

@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from hypergauge.sql.ingest.limits import limited
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["SoftwareMetric", "SpanRecord", "store_software_metrics", "store_spans"]
@@ -37,7 +40,8 @@ class SpanRecord:
 
 
 def store_software_metrics(connection: Connection, run_id: str, metrics: Sequence[SoftwareMetric]) -> None:
-    """Store values of one run and keep existing ones. Infinity and NaN become null."""
+    """Store values of one run and keep existing ones. Values are `limited`; NaN becomes null."""
+    values = limited(np.array([m.value for m in metrics], float)).tolist()
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             """
@@ -47,10 +51,10 @@ def store_software_metrics(connection: Connection, run_id: str, metrics: Sequenc
             on conflict do nothing
             """,
             [
-                (m.key, m.step, m.time, m.time, m.value if math.isfinite(m.value) else None, run_id)
-                for m in metrics
+                (m.key, m.step, m.time, m.time, None if math.isnan(value) else value, run_id)
+                for m, value in zip(metrics, values, strict=True)
             ],
-        )  # fmt: skip
+        )
 
 
 def store_spans(connection: Connection, run_id: str, spans: Iterable[SpanRecord]) -> None:

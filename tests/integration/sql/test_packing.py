@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 
 from hypergauge.collector.write.packer import Packer
 from hypergauge.core.config.settings import Settings
+from hypergauge.sql.ingest.samples import Columns, copy_samples
 from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.runs.run_annotations import remove_runs
 from hypergauge.sql.schema.flavour import Flavour, inspect
@@ -27,10 +30,11 @@ from tests.support.world import LEVELS, World
 pytestmark = pytest.mark.flavours
 
 HOUR = 3600.0
+LARGEST, DENORMAL = sys.float_info.max, 5e-324
 VALUES = st.one_of(
     st.none(),
-    st.sampled_from([0.0, 1.0, 0.1, -3.5, 16_777_217.0, 1e300, -1e-300, 3.4e38]),
-    st.floats(-1e300, 1e300),
+    st.sampled_from([0.0, 1.0, 0.1, -3.5, 16_777_217.0, 1e300, -1e-300, 3.4e38, LARGEST, -LARGEST, DENORMAL]),
+    st.floats(allow_nan=False, allow_infinity=False),
     st.floats(allow_nan=False, allow_infinity=False, width=32),
 )
 
@@ -100,9 +104,16 @@ def test_any_samples_are_read_as_they_were_written(
     if dense:
         rows += [(origin + at, 4, 1, (at * 37) % 100 / 100, 1.0) for at in range(1, 2000)]
     with world.connection.transaction(force_rollback=True):
-        world.connection.cursor().executemany(
-            "insert into samples (time, series_id, runset_id, value, dt) values (to_timestamp(%s), %s, %s, %s, %s)",
-            rows,
+        times, series_ids, runset_ids, values, dts = zip(*rows, strict=True) if rows else [()] * 5
+        copy_samples(
+            world.connection,
+            Columns(
+                np.array(times, float),
+                np.array(series_ids, np.int32),
+                np.array(runset_ids, np.int32),
+                np.array(values, float),
+                np.array(dts, np.float32),
+            ),
         )
         before, aggregated = samples(world), buckets(world)
         if packs(world):
@@ -111,6 +122,21 @@ def test_any_samples_are_read_as_they_were_written(
             assert rows_left(world.connection) == 0
         assert samples(world) == before
         agree(buckets(world), aggregated)
+
+
+def test_a_value_that_no_aggregate_can_add_up_is_missing_and_the_others_are_aggregated(
+    world: World, start: float
+) -> None:
+    given = [1.0, LARGEST, -LARGEST, DENORMAL, 3.0]
+    world.write(world.gauge("node_load1", [start + at for at in range(len(given))], given))
+    for _ in ("as written", "packed"):
+        assert [row[3] for row in samples(world)] == [1.0, None, None, 0.0, 3.0]
+        assert world.connection.execute("select sum(n), sum(area), max(max) from samples_1m").fetchone() == (
+            5,
+            4.0,
+            3.0,
+        )
+        world.refresh()
 
 
 def test_an_hour_is_packed_once_it_has_closed(world: World, start: float) -> None:

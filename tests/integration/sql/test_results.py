@@ -199,6 +199,19 @@ def test_a_verdict_names_the_best_of_the_finished_runs(world: World) -> None:
     assert one(world, "select * from run_verdict('{}', 'loss')") == (None, None, None, None)
 
 
+def test_a_diverged_loss_leaves_the_answers_of_the_others(world: World) -> None:
+    """Check the largest doubles, whose sums and squares PostgreSQL refuses."""
+    runs = [
+        world.run(START + 100 * nth, START + 100 * nth + 90, workload=1, position=nth // 2 + 1, attempt=nth % 2 + 1)
+        for nth in range(4)
+    ]
+    for nth, run in enumerate(runs):
+        log(world, run, "loss", *([1.7e308 - nth * 1e307, 1.7e308] if nth < 2 else [1.0, 0.5 + nth]))
+    assert one(world, "select best from run_verdict(%s, 'loss')", runs)
+    assert len(rows(world, "select * from run_results(%s, %s, 'loss')", runs, runs[2])) == 2
+    assert len(rows(world, "select * from run_results(%s, %s, 'loss')", runs, runs[0])) == 2
+
+
 def test_only_runs_of_one_work_are_compared(world: World) -> None:
     def run(workload: int, name: str, seconds: float, command: str = "train.py") -> str:
         return world.run(START, START + seconds, workload=workload, name=name, command=command)

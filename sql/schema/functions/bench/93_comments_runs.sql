@@ -119,7 +119,7 @@ comment on column software_metrics.key is 'name';
 comment on column software_metrics.step is 'step';
 comment on column software_metrics.time is 'time of the log entry';
 comment on column software_metrics.elapsed is 'seconds since the run''s start';
-comment on column software_metrics.value is 'value; null where it is no finite number';
+comment on column software_metrics.value is 'value; null where it is no number, or beyond 1e150';
 
 comment on table spans is 'Phases, epochs, steps and other spans that runs report.';
 comment on column spans.run_id is 'run';

@@ -3,7 +3,7 @@
 comment on column samples.time is 'time of the scrape; the end of dt';
 comment on column samples.series_id is 'series';
 comment on column samples.runset_id is 'run set; 0 outside all runs';
-comment on column samples.value is 'value of a gauge, or rate of a counter per second over dt; null where the source has none';
+comment on column samples.value is 'value of a gauge, or rate of a counter per second over dt; null where the source has none, or one beyond 1e150';
 comment on column samples.dt is 'seconds that the sample stands for';
 
 comment on view samples_10s is 'Samples by series and run set in buckets of 10 s. The mean is area / seconds, the total area.';

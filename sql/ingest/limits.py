@@ -1,0 +1,25 @@
+"""Limits of stored values, within which PostgreSQL can compute with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["limited"]
+
+# PostgreSQL refuses a result outside the range of doubles, and with it the whole query: one value would stop the aggregates
+# of all series. Squares, products with seconds and sums over centuries of values within these limits stay inside.
+_SMALLEST, _LARGEST = 1e-150, 1e150
+
+
+def limited(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the values to store, shape ``(n,)``; NaN stands for SQL's null.
+
+    A value beyond ±1e150 is missing: infinity, a loss that diverged, the largest double for "no limit". One nearer to 0
+    than 1e-150 is 0.
+    """
+    sizes = np.abs(values)
+    beyond, tiny = sizes > _LARGEST, (sizes < _SMALLEST) & (sizes > 0)
+    if not beyond.any() and not tiny.any():
+        return values
+    return np.where(beyond, np.nan, np.where(tiny, 0.0, values))
