@@ -61,6 +61,7 @@ def register(app: Commands) -> None:
         examples={
             "bench run -- python train.py --epochs 3": "the command and its options",
             "bench run --devices 0 --name fast -- ./train.sh": "on one GPU, with a name",
+            "bench run --repeat 5 -- ./train.sh": "and then `bench compare --by row`: means",
         },
     )(run)
 
@@ -245,6 +246,7 @@ def run(
             help="'MPS', 'MPS:NN' with NN percent of the threads, a MIG profile such as '3g.20gb', or '-' for neither.",
         ),
     ] = "-",
+    repeat: Annotated[int, typer.Option(metavar="N", help="Run it N times, one after the other.")] = 1,
     timeout: Timeout = None,
     output_limit: OutputLimit = None,
 ) -> None:
@@ -252,23 +254,24 @@ def run(
     from hypergauge.scheduler.requests.command_line import command_line_job
     from hypergauge.scheduler.requests.single_run import run_command
 
-    policy = Policy(timeout).validate()
+    policy = Policy(timeout, repeat=repeat).validate()
     settings = Settings.load(output_limit=output_limit)
     gpus = inventory(settings.simulate, settings.home)
     job = command_line_job(command, gpus, name=name, devices=devices, collocation=collocation)
     reactions()  # the run's rules start later, and a bad bench.toml would fail there
     with on_this_host(settings, copies_output=True) as executor:
-        outcome = run_command(executor, job, policy, waits=False)
-    _say_what_next(outcome)
-    if outcome.status != "finished":
+        workload, outcomes = run_command(executor, job, policy, waits=False)
+    _say_what_next(workload, outcomes)
+    if any(outcome.status != "finished" for outcome in outcomes):
         raise typer.Exit(1)
 
 
-def _say_what_next(outcome: Outcome) -> None:
+def _say_what_next(workload: str, outcomes: Sequence[Outcome]) -> None:
     """Show the next commands, but only on a terminal."""
     if sys.stderr.isatty():
-        run = outcome.run_id[:8]
+        last = outcomes[-1]
+        run = last.run_id[:8]
         commands = [f"bench logs {run}", f"bench highlights {run}"]
-        if outcome.status == "finished":
-            commands.insert(0, f"bench compare {run}")
+        if last.status == "finished":
+            commands.insert(0, f"bench compare {run if len(outcomes) == 1 else f'{workload} --by row'}")
         Terminal(stderr=True).print(f"Next: {', '.join(commands)}")

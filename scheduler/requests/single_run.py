@@ -22,20 +22,40 @@ __all__ = ["repeat_run", "run_command"]
 _NAME = "bench run"
 
 
-def run_command(executor: LocalExecutor, job: Job, policy: Policy | None = None, *, waits: bool = True) -> Outcome:
+def run_command(
+    executor: LocalExecutor, job: Job, policy: Policy | None = None, *, waits: bool = True
+) -> tuple[str, list[Outcome]]:
     """Run one command as a workload of its own, in the experiment of the command line.
 
-    Unless the command `waits`, the run's supervisor delivers its results and the backlog of earlier runs.
+    `Policy.repeat` repeats it: one attempt after the other, until a user stops one. Unless the command `waits`, the
+    supervisor of the last one delivers its results and the backlog of earlier runs. An earlier one delivers before the
+    next starts, so that it does not disturb it.
+
+    Returns
+    -------
+    workload
+        Selector of the workload: ``1000000/1``.
+    outcomes
+        Outcome of each attempt.
     """
+    policy = policy or Policy()
+    outcomes: list[Outcome] = []
     with _session(executor) as session:
         executor.clear_devices(session)
         experiment, workload = session(experiments.next_command_workload)
         if waits:
             executor.recover(session, experiment)
-    opened = executor.workload(PlannedWorkload(experiment, workload, ()), _NAME, policy or Policy())
-    opened.delivers = waits
-    [outcome] = opened.run([job])
-    return outcome
+        if policy.repeat > 1:
+            session.lock(partial(experiments.lock_command, workload=workload))
+        planned = PlannedWorkload(experiment, workload, ())
+        for left in reversed(range(policy.repeat)):
+            opened = executor.workload(planned, _NAME, policy)
+            opened.delivers = waits or left > 0
+            outcomes += opened.run([job])
+            if outcomes[-1].status == "stopped":
+                break
+            job = job.next_attempt()
+    return f"{experiment}/{workload}", outcomes
 
 
 def repeat_run(

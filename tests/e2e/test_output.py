@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -85,3 +86,16 @@ def test_a_terminal_shows_the_next_command(home: Home) -> None:
     assert [one["status"] for one in compared["runs"]] == ["finished"]
     [done] = home.query("select summarised from runs where run_id = %s", run["run_id"])
     assert done == {"summarised": True}, "the comparison has waited for it"
+
+
+def test_a_repeated_command_is_compared_by_row(home: Home) -> None:
+    words = [*COMMAND, "run", "--name", "repeated", "--repeat", "2", "--", sys.executable, "-c", "print(6 * 7)"]
+    printed = " ".join(Terminal(words, home.environment, home.folder).wait(0).split())
+    assert printed.count("42") == 2
+    [compare] = re.findall(r"bench (compare \d+/\d+ --by row)", printed)
+    [row] = home.json(*compare.split())["rows"]
+    assert row["spread"]["duration_seconds"].keys() == {"min", "max"}
+    assert home.query("select attempt from runs where name = 'repeated' order by attempt") == [
+        {"attempt": 1},
+        {"attempt": 2},
+    ]

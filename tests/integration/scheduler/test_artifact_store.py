@@ -106,7 +106,8 @@ class Site:
         tracking, report = Tracking(self.uri), lambda event: self.messages.append(event.message)
         executor = LocalExecutor(self.database, self.settings, tracking, inventory(None), report)
         job = job_from_command([sys.executable, "-c", script], name="short", devices=None)
-        run_id = run_command(executor, job).run_id
+        _, [outcome] = run_command(executor, job)
+        run_id = outcome.run_id
         with psycopg.connect(
             self.database.dsn, row_factory=dict_row, options="-csearch_path=bench,bench_internal,bench_dashboard,public"
         ) as connection:

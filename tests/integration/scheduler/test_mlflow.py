@@ -81,7 +81,8 @@ class Lab:
 
         executor = LocalExecutor(self.database, self.settings, Tracking(uri), inventory(None), report)
         job = job_from_command(words, name="short", devices=None)
-        return self.row(run_command(executor, job, waits=waits).run_id)
+        _, [outcome] = run_command(executor, job, waits=waits)
+        return self.row(outcome.run_id)
 
     def python(
         self, uri: str, script: str, when: Callable[[Event], None] | None = None, waits: bool = True

@@ -226,7 +226,7 @@ def test_a_run_killed_after_the_request_to_stop_it_is_stopped(executor: LocalExe
 
     thread = threading.Thread(target=stop_and_kill)
     thread.start()
-    outcome = run_command(executor, job_from_command(["sleep", "600"], name=None, devices=None))
+    _, [outcome] = run_command(executor, job_from_command(["sleep", "600"], name=None, devices=None))
     thread.join()
     assert outcome.status == "stopped"
     assert recorded(executor.database) == [("stopped", "stopped on request")]
@@ -254,7 +254,7 @@ def test_an_end_that_cannot_be_written_is_written_when_it_can(
     monkeypatch.chdir(tmp_path)
     thread = threading.Thread(target=remove)
     thread.start()
-    outcome = run_command(executor, job_from_command([sys.executable, "-c", script], name=None, devices=None))
+    _, [outcome] = run_command(executor, job_from_command([sys.executable, "-c", script], name=None, devices=None))
     thread.join()
     assert (outcome.status, len(removed)) == ("failed", 1)
     assert recorded(executor.database) == [("failed", "exit status 3")]
@@ -262,7 +262,7 @@ def test_an_end_that_cannot_be_written_is_written_when_it_can(
 
 def test_the_peak_of_a_run_is_not_its_supervisors(executor: LocalExecutor, settings: Settings) -> None:
     outcomes = [
-        run_command(executor, job_from_command(words, name=None, devices=None))
+        run_command(executor, job_from_command(words, name=None, devices=None))[1][0]
         for words in (["true"], [sys.executable, "-c", "bytearray(200 << 20)"])
     ]
     small, large = (RunFolder(settings.runs_dir / outcome.run_id).end() for outcome in outcomes if outcome.run_id)
