@@ -107,6 +107,7 @@ def job_from_command(
     name: str | None,
     devices: tuple[Gpu, ...] | None,
     collocation: Collocation | None = None,
+    profilers: tuple[str, ...] = (),
 ) -> Job:
     """Return the job of a command as typed."""
     collocation = collocation or Collocation()
@@ -126,10 +127,15 @@ def job_from_command(
         environment="-",
         collocation=collocation,
         devices=devices,
-        fingerprint=hashlib.sha256(json.dumps([list(words), uuids, str(collocation)]).encode()).hexdigest(),
+        fingerprint=hashlib.sha256(json.dumps([list(words), uuids, str(collocation), *profilers]).encode()).hexdigest(),
         position=1,
         attempt=1,
-        request={"directory": str(Path.cwd()), "words": shlex.split(parameters.shown(words))},
+        profilers=profilers,
+        request={
+            "directory": str(Path.cwd()),
+            "words": shlex.split(parameters.shown(words)),
+            "profilers": "+".join(profilers),
+        },
     )
 
 

@@ -36,7 +36,7 @@ def problems(names: Sequence[str], python: str | None, *, script: bool) -> Itera
         return
     for name in names:
         if name == "torch" and not script:
-            yield "torch wraps a script, and this row has none"
+            yield "torch wraps a Python script, and there is none"
         elif python is not None and (problem := PROFILERS[name].problem(python)):
             yield problem
     together = [name for name in names if name in _OF_THE_GPU]

@@ -92,8 +92,13 @@ class RepeatedRun:
         uuids = self.content["devices"]
         devices = None if uuids is None else tuple(inventory.find(uuid) for uuid in uuids)
         if "words" in request:
-            collocation = Collocation.parse(self.content["collocation"])
-            job = job_from_command(request["words"], name=name, devices=devices, collocation=collocation)
+            job = job_from_command(
+                request["words"],
+                name=name,
+                devices=devices,
+                collocation=Collocation.parse(self.content["collocation"]),
+                profilers=tuple(filter(None, request.get("profilers", "").split("+"))),
+            )
         else:
             job = self._row_job(request, inventory, exporters, reactions)
         return replace(

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
-from hypergauge.core.errors import BadRequest
+from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.gpu import Inventory
 from hypergauge.scheduler.experiment.cells import Collocation
 from hypergauge.scheduler.job import Job, job_from_command
 from hypergauge.scheduler.plan.collocation import collocation_problem
+from hypergauge.scheduler.profilers import PROFILERS, problems
 
-__all__ = ["command_line_job"]
+__all__ = ["check_profilers", "command_line_job"]
 
 
 def command_line_job(
     command: Sequence[str], inventory: Inventory, *, name: str | None = None, devices: str | None = None,
-    collocation: str = "-",
+    collocation: str = "-", profilers: str = "",
 ) -> Job:  # fmt: skip
     """Return the job of a command on this host.
 
@@ -25,11 +27,13 @@ def command_line_job(
         Words of GPUs, joined by ``+``. ``None``: those that the shell sees; empty: none, they are hidden.
     collocation
         Text of a collocation.
+    profilers
+        Names of profilers, joined by ``+``.
 
     Raises
     ------
     BadRequest
-        A GPU is unknown, or the collocation is invalid or does not fit the devices.
+        A GPU or a profiler is unknown, a profiler cannot be used, or the collocation is invalid or does not fit the devices.
     """
     names = [word for word in (devices or "").split("+") if word]
     chosen = None if devices is None else tuple(inventory.find(word) for word in names)
@@ -38,4 +42,25 @@ def command_line_job(
         raise BadRequest(f"--collocation {wanted} needs --devices")
     if problem := collocation_problem(wanted, names, chosen or ()):
         raise BadRequest(f"--collocation: {problem}")
-    return job_from_command(command, name=name, devices=chosen, collocation=wanted)
+    job = job_from_command(
+        command, name=name, devices=chosen, collocation=wanted, profilers=tuple(filter(None, profilers.split("+")))
+    )
+    check_profilers(job)
+    return job
+
+
+def check_profilers(job: Job) -> None:
+    """Refuse the profilers of a command that are unknown or cannot be used.
+
+    Raises
+    ------
+    BadRequest
+        One of them; the message has the remedy.
+    """
+    for name in job.profilers:
+        if name not in PROFILERS:
+            raise BadRequest(f"there is no profiler {name!r}{did_you_mean(name, PROFILERS)}")
+    python = job.command.python
+    script = python is not None and any(word.endswith(".py") for word in job.command.words[1:2])
+    for problem in problems(job.profilers, python or sys.executable, script=script):
+        raise BadRequest(problem)

@@ -84,6 +84,17 @@ def test_a_comparison_names_profiled_runs(home: Home, programs: Path) -> None:
     assert b"Generated: " in home.artifact(run["mlflow_run_id"], "profiler.log")
 
 
+def test_a_command_without_a_file_is_profiled_and_so_is_its_repetition(home: Home, programs: Path) -> None:
+    home.bench("run", "--name", "profiled", "--profilers", "nsys", "--", sys.executable, "-c", "pass")
+    [run] = home.query("select run_id, profilers from runs where name = 'profiled'")
+    assert run["profilers"] == "nsys"
+    home.bench("schedule", "--from-run", run["run_id"])
+    again = home.query("select profilers from runs where name = 'profiled' and attempt = 2")
+    assert again == [{"profilers": "nsys"}]
+    (programs / "nsys").unlink()
+    assert "nsight-systems" in home.bench("schedule", "--from-run", run["run_id"], status=2)
+
+
 def test_a_run_that_is_stopped_has_its_report(
     home: Home, programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

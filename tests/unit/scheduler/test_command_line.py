@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from hypergauge.core.errors import BadRequest
 from hypergauge.gpu import inventory
 from hypergauge.scheduler.requests.command_line import command_line_job
+from tests.support.fakes.profilers import installed_profilers
 
 GPUS = inventory("2xH100")
 
@@ -36,3 +40,21 @@ def test_its_name_and_its_collocation() -> None:
 def test_what_does_not_fit_is_refused(devices: str | None, collocation: str, names: str) -> None:
     with pytest.raises(BadRequest, match=names):
         command_line_job(["true"], GPUS, devices=devices, collocation=collocation)
+
+
+@pytest.mark.parametrize(
+    ("command", "profilers", "names"),
+    [
+        ("python train.py", "nsyss", "there is no profiler 'nsyss'.*did you mean 'nsys'"),
+        ("python train.py", "nsys+ncu", "exclude each other"),
+        ("python -c pass", "torch", "torch wraps a Python script"),
+        ("./train.sh", "torch", "torch wraps a Python script"),
+    ],
+)
+def test_profilers_that_cannot_be_used_are_refused(
+    command: str, profilers: str, names: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = installed_profilers(tmp_path / "bin", *profilers.split("+"))
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(BadRequest, match=names):
+        command_line_job(command.split(), GPUS, profilers=profilers)

@@ -131,7 +131,7 @@ def test_the_relay_knows_the_mark_by_heart() -> None:
         ("nsys", True, "there is no program nsys in PATH: sudo apt-get install nsight-systems"),
         ("ncu", True, "there is no program ncu in PATH: sudo apt-get install nsight-compute"),
         ("perf", True, "there is no program perf in PATH: sudo apt-get install linux-perf (on Ubuntu linux-tools-generic)"),
-        ("torch", False, "torch wraps a script, and this row has none"),
+        ("torch", False, "torch wraps a Python script, and there is none"),
     ],
 )  # fmt: skip
 def test_a_profiler_that_is_not_there(
