@@ -112,7 +112,7 @@ def test_each_sample_is_in_each_aggregate_once(world: World, settings: Settings,
 def test_a_refused_record_costs_no_other(world: World) -> None:
     start = time.time() - 60
     good = [world.gauge("queue_length", [start + at], [float(at)]) for at in range(30)]
-    bad = world.gauge("queue_length", [start] * 3, [float("inf")] * 3)
+    bad = world.gauge("queue_length", [-7000 * 365.0 * DAY] * 3, [1.0] * 3)  # before PostgreSQL's first day
     metrics = world.write(*good[:20], bad, *good[20:])
     assert world.connection.execute("select count(*), sum(value) from samples").fetchone() == (30, sum(range(30)))
     assert metrics.dropped.labels("refused")._value.get() == 3
