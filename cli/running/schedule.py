@@ -61,7 +61,7 @@ def register(app: Commands) -> None:
         examples={
             "bench run -- python train.py --epochs 3": "the command and its options",
             "bench run --devices 0 --name fast -- ./train.sh": "on one GPU, with a name",
-            "bench run --repeat 5 -- ./train.sh": "and then `bench compare --by row`: means",
+            "bench run --repeat 5 -- ./train.sh": "five attempts, for means",
         },
     )(run)
 
