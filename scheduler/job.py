@@ -7,11 +7,13 @@ import json
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hypergauge.core.errors import BadRequest
 from hypergauge.gpu import Gpu, Inventory
 from hypergauge.scheduler.experiment import parameters
 from hypergauge.scheduler.experiment.cells import Collocation
@@ -19,6 +21,7 @@ from hypergauge.scheduler.experiment.experiment_file import ExperimentFile, Row,
 from hypergauge.scheduler.experiment.parameters import HIDDEN
 from hypergauge.scheduler.launch.commands import command_of
 from hypergauge.scheduler.launch.launch import Command
+from hypergauge.scheduler.profilers import problems
 from hypergauge.sql.runs.runs import KnownRun
 
 __all__ = ["Job", "job_from_command", "job_from_row"]
@@ -109,8 +112,17 @@ def job_from_command(
     collocation: Collocation | None = None,
     profilers: tuple[str, ...] = (),
 ) -> Job:
-    """Return the job of a command as typed."""
-    collocation = collocation or Collocation()
+    """Return the job of a command as typed.
+
+    Raises
+    ------
+    BadRequest
+        A profiler cannot be used.
+    """
+    collocation, python = collocation or Collocation(), _python_of(words)
+    script = python is not None and any(word.endswith(".py") for word in words[1:2])
+    for problem in problems(profilers, python or sys.executable, script=script):
+        raise BadRequest(problem)
     uuids = None if devices is None else [gpu.uuid for gpu in devices]
     return Job(
         name=name or _name_of(words),
@@ -118,7 +130,7 @@ def job_from_command(
             tuple(words),
             Path.cwd(),
             {},
-            python=_python_of(words),
+            python=python,
             folders=_folders_of(words),
             shown=parameters.shown(words),
         ),
@@ -134,7 +146,7 @@ def job_from_command(
         request={
             "directory": str(Path.cwd()),
             "words": shlex.split(parameters.shown(words)),
-            "profilers": "+".join(profilers),
+            "profilers": list(profilers),
         },
     )
 

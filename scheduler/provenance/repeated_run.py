@@ -97,7 +97,7 @@ class RepeatedRun:
                 name=name,
                 devices=devices,
                 collocation=Collocation.parse(self.content["collocation"]),
-                profilers=tuple(filter(None, request.get("profilers", "").split("+"))),
+                profilers=tuple(request.get("profilers", ())),
             )
         else:
             job = self._row_job(request, inventory, exporters, reactions)

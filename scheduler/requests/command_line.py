@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.gpu import Inventory
-from hypergauge.scheduler.experiment.cells import Collocation
+from hypergauge.scheduler.experiment.cells import Collocation, parse_listeners
 from hypergauge.scheduler.job import Job, job_from_command
 from hypergauge.scheduler.plan.collocation import collocation_problem
-from hypergauge.scheduler.profilers import PROFILERS, problems
+from hypergauge.scheduler.profilers import PROFILERS
 
-__all__ = ["check_profilers", "command_line_job"]
+__all__ = ["command_line_job"]
 
 
 def command_line_job(
@@ -42,25 +41,7 @@ def command_line_job(
         raise BadRequest(f"--collocation {wanted} needs --devices")
     if problem := collocation_problem(wanted, names, chosen or ()):
         raise BadRequest(f"--collocation: {problem}")
-    job = job_from_command(
-        command, name=name, devices=chosen, collocation=wanted, profilers=tuple(filter(None, profilers.split("+")))
-    )
-    check_profilers(job)
-    return job
-
-
-def check_profilers(job: Job) -> None:
-    """Refuse the profilers of a command that are unknown or cannot be used.
-
-    Raises
-    ------
-    BadRequest
-        One of them; the message has the remedy.
-    """
-    for name in job.profilers:
-        if name not in PROFILERS:
-            raise BadRequest(f"there is no profiler {name!r}{did_you_mean(name, PROFILERS)}")
-    python = job.command.python
-    script = python is not None and any(word.endswith(".py") for word in job.command.words[1:2])
-    for problem in problems(job.profilers, python or sys.executable, script=script):
-        raise BadRequest(problem)
+    unknown, wrappers = parse_listeners(profilers)
+    for word in unknown:
+        raise BadRequest(f"--profilers: there is no profiler {word!r}{did_you_mean(word, PROFILERS)}")
+    return job_from_command(command, name=name, devices=chosen, collocation=wanted, profilers=wrappers)

@@ -14,7 +14,6 @@ from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.plan.checks import Reactions
 from hypergauge.scheduler.plan.policy import Policy
 from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
-from hypergauge.scheduler.requests.command_line import check_profilers
 from hypergauge.scheduler.requests.single_run import repeat_run
 from hypergauge.sql.runs.runs import KnownRun, known_runs
 from hypergauge.sql.runs.selection import RunInfo
@@ -64,10 +63,7 @@ class Repetition:
 
     def job(self, inventory: Inventory, exporters: Mapping[str, str | None], reactions: Reactions) -> Job:
         """Return the job; see `hypergauge.scheduler.provenance.repeated_run.RepeatedRun.job`."""
-        job = self.earlier.job(inventory, exporters, self.previous, self.attempt, reactions)
-        if job.row is None:
-            check_profilers(job)
-        return job
+        return self.earlier.job(inventory, exporters, self.previous, self.attempt, reactions)
 
     def run(self, executor: LocalExecutor, job: Job, policy: Policy) -> list[Outcome]:
         """Run the job; see `hypergauge.scheduler.requests.single_run.repeat_run`."""

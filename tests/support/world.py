@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -127,3 +128,14 @@ class World:
             np.concatenate([part.values for part in parts]), np.concatenate([part.dts for part in parts]),
             definitions,
         )  # fmt: skip
+
+
+def rows(world: World, statement: str, *values: Any) -> list[Any]:
+    """Return the rows of a query."""
+    return world.connection.execute(statement.encode(), values).fetchall()
+
+
+def one(world: World, statement: str, *values: Any) -> Any:
+    """Return the only row of a query; its value, if it has one column."""
+    [row] = rows(world, statement, *values)
+    return row[0] if len(row) == 1 else row

@@ -131,11 +131,8 @@ def test_a_value_that_no_aggregate_can_add_up_is_missing_and_the_others_are_aggr
     world.write(world.gauge("node_load1", [start + at for at in range(len(given))], given))
     for _ in ("as written", "packed"):
         assert [row[3] for row in samples(world)] == [1.0, None, None, 0.0, 3.0]
-        assert world.connection.execute("select sum(n), sum(area), max(max) from samples_1m").fetchone() == (
-            5,
-            4.0,
-            3.0,
-        )
+        totals = world.connection.execute("select sum(n), sum(area), max(max) from samples_1m").fetchone()
+        assert totals == (5, 4.0, 3.0)
         world.refresh()
 
 

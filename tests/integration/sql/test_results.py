@@ -1,4 +1,4 @@
-"""Results of runs and workloads: means over repetitions, changes with intervals, verdicts, many curves."""
+"""Results of runs and workloads: means over repetitions, verdicts, many curves."""
 
 from __future__ import annotations
 
@@ -6,23 +6,13 @@ import time
 from typing import Any
 
 import pytest
-from scipy import stats
 
-from hypergauge.insight.sharing.ratio import ratio
 from hypergauge.sql.ingest.software import SoftwareMetric, store_software_metrics
-from tests.support.world import World
+from tests.support.world import World, one, rows
 
 START = time.time() // 60 * 60 - 7200
 GPU = "GPU-1"
-
-
-def rows(world: World, statement: str, *values: Any) -> list[Any]:
-    return world.connection.execute(statement.encode(), values).fetchall()
-
-
-def one(world: World, statement: str, *values: Any) -> Any:
-    [row] = rows(world, statement, *values)
-    return row[0] if len(row) == 1 else row
+RESULTS = "select title, status, n, failed, seconds, seconds_change, last, last_change from run_results(%s, %s, 'loss')"
 
 
 def workloads(world: World) -> list[int]:
@@ -37,51 +27,6 @@ def log(world: World, run: str, key: str, *values: float) -> None:
     store_software_metrics(
         world.connection, run, [SoftwareMetric(key, n, START + n, value) for n, value in enumerate(values)]
     )
-
-
-@pytest.mark.parametrize("freedom", [0.5, 1, 1.5, 2.7, 5, 11, 44, 1000])
-def test_students_t_is_that_of_scipy(world: World, freedom: float) -> None:
-    exact = stats.t.ppf(0.975, max(freedom, 1))
-    assert one(world, "select t_value(%s)", freedom) == pytest.approx(exact, rel=0.03)
-
-
-@pytest.mark.parametrize(
-    ("mine", "base"),
-    [
-        ([12.0, 13.0], [10.0, 11.0]),
-        ([100.0, 101.0, 99.5, 100.2], [100.5, 99.0]),
-        ([3.0, 3.1, 2.9], [6.0, 6.3, 5.5, 6.1, 6.2]),
-    ],
-)
-def test_a_change_has_the_interval_that_interference_has(world: World, mine: list[float], base: list[float]) -> None:
-    exact = ratio(mine, [base])
-    assert exact.low is not None
-    assert exact.high is not None
-    value, low, high = one(world, "select * from change(%s, %s)", mine, base)
-    assert value == pytest.approx(exact.value - 1)
-    assert (1 + low, 1 + high) == (pytest.approx(exact.low, rel=0.03), pytest.approx(exact.high, rel=0.03))
-
-
-@pytest.mark.parametrize(
-    ("mine", "base", "text"),
-    [
-        ([12.0], [10.0], "+20%"),
-        ([9.55], [10.0], "-4.5%"),
-        ([10.0], [10.0], "0.0%"),
-        ([12.0, 12.0], [10.0, 10.0], "+20% (+20 to +20)"),
-        ([10.0, 10.2, 9.9], [10.0, 10.1, 10.0], "≈ 0.0%"),
-        ([], [10.0], None),
-        ([1.0], [0.0], None),
-    ],
-)
-def test_a_change_shows_whether_it_may_be_noise(
-    world: World, mine: list[float], base: list[float], text: str | None
-) -> None:
-    found = one(world, "select (select change_text(%s::float8[], %s::float8[]))", mine, base)
-    assert found == text if text is None else found.startswith(text)
-
-
-RESULTS = "select title, status, n, failed, seconds, seconds_change, last, last_change from run_results(%s, %s, 'loss')"
 
 
 def test_attempts_of_a_row_are_one_result(world: World) -> None:
