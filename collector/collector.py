@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from hypergauge.collector.discovery.targets import Key, Target
 from hypergauge.collector.http.fetch import Fetcher
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.scraper import Scraper
+from hypergauge.collector.sharing.choices import needed
 from hypergauge.collector.sharing.leases import Leases
 from hypergauge.collector.sharing.reporter import Reporter
 from hypergauge.collector.spool.queue import Spool
@@ -56,6 +57,7 @@ def collect(
     web: Path | None = None,
     insecure: bool = False,
     interval: float = 1.0,
+    exporters: Collection[str] = (),
 ) -> None:
     """Collect from `targets` until SIGTERM or SIGINT; then scrape a last time, drain the spool, and return.
 
@@ -68,6 +70,8 @@ def collect(
         Server of the collector's own metrics, see `MetricsServer`.
     interval
         Default scrape interval of the targets file, in seconds.
+    exporters
+        Names of the exporters that runs choose from. Other targets are always scraped, as configured.
 
     Raises
     ------
@@ -99,7 +103,8 @@ def collect(
             writer = Writer(database, spool, lock, metrics)
             writer.start()
             packer.start()
-            asyncio.run(_run_until_signal(_ScrapeLoop(discovery, wanted, leases, spool, lock, metrics), writer))
+            scrape_loop = _ScrapeLoop(discovery, wanted, leases, exporters, spool, lock, metrics)
+            asyncio.run(_run_until_signal(scrape_loop, writer))
             writer.stop()
     finally:
         packer.end(timeout=0)  # a transaction that is cut off changes nothing
@@ -115,11 +120,12 @@ class _ScrapeLoop:
         discovery: Discovery | None,
         wanted: Callable[[], Mapping[Key, Target]],
         leases: Leases,
+        exporters: Collection[str],
         spool: Spool,
         lock: threading.Lock,
         metrics: CollectorMetrics,
     ) -> None:
-        self._discovery, self._wanted, self._leases = discovery, wanted, leases
+        self._discovery, self._wanted, self._leases, self._exporters = discovery, wanted, leases, exporters
         self._spool, self._lock, self._metrics = spool, lock, metrics
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -127,8 +133,10 @@ class _ScrapeLoop:
         loop = asyncio.get_running_loop()
         async with Fetcher() as fetcher:
             scraper = Scraper(self._spool, self._lock, self._metrics, fetcher)
-            scraper.follow(self._leases.held)
-            reporter = Reporter(self._leases, self._wanted, lambda held: _call_in(loop, scraper.follow, held))
+            scraper.follow(needed(self._leases.held, self._leases.choices, self._exporters))
+            reporter = Reporter(
+                self._leases, self._wanted, lambda scraped: _call_in(loop, scraper.follow, scraped), self._exporters
+            )
             reporter.start()
             discovering = asyncio.create_task(self._discovery.run(fetcher)) if self._discovery else None
             try:
@@ -147,12 +155,12 @@ class _ScrapeLoop:
 
 
 def _call_in(
-    loop: asyncio.AbstractEventLoop, call: Callable[[Mapping[int, Target]], None], held: Mapping[int, Target]
+    loop: asyncio.AbstractEventLoop, call: Callable[[Mapping[int, Target]], None], targets: Mapping[int, Target]
 ) -> None:
-    """Call in the loop from another thread, and wait: the caller then releases the targets that are no longer held."""
+    """Call in the loop from another thread, and wait: the caller then releases the targets that are no longer scraped."""
 
     async def called() -> None:
-        call(held)
+        call(targets)
 
     calling = called()
     try:

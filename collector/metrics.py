@@ -56,10 +56,10 @@ class CollectorMetrics:
         )  # fmt: skip
         report_age.set_function(lambda: time.monotonic() - self.reported_at)
         self.targets = Gauge(
-            "bench_collector_targets", "Targets by state: up, down, or taken by another collector.", ["state"],
+            "bench_collector_targets", "Targets by state: up, down, taken by another collector, or paused.", ["state"],
             registry=self.registry,
         )  # fmt: skip
-        for state in ("up", "down", "taken"):
+        for state in ("up", "down", "taken", "paused"):
             self.targets.labels(state)
         self.discovery_errors = Counter(
             "bench_collector_discovery_errors_total", "Failed reads of target lists.",

@@ -53,7 +53,7 @@ class AppleExporter:
     def __init__(
         self,
         options: ExporterOptions,  # noqa: ARG002
-        command: tuple[str, ...] = ("macmon", "pipe", "--interval", "1000"),
+        command: tuple[str, ...] = ("macmon", "pipe", "--interval"),
     ) -> None:
         self._command = command
         self._tool = Tool(*command)

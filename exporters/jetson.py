@@ -60,7 +60,7 @@ class JetsonExporter:
         self,
         options: ExporterOptions,  # noqa: ARG002
         root: Path = Path("/"),
-        command: tuple[str, ...] = ("tegrastats", "--interval", "1000"),
+        command: tuple[str, ...] = ("tegrastats", "--interval"),
     ) -> None:
         self._root, self._sys = root, root / "sys"
         self._tool = Tool(*command) if shutil.which(command[0]) else None

@@ -190,6 +190,7 @@ def new_run(run_id: str, job: Job, workload_id: int, host: str) -> runs.NewRun:
         simulated=any(gpu.simulated for gpu in job.devices or ()),
         profilers="+".join(job.profilers),
         actions=job.actions,
+        exporters=job.exporters,
     )
 
 

@@ -22,6 +22,7 @@ from hypergauge.scheduler.experiment.parameters import HIDDEN
 from hypergauge.scheduler.launch.commands import command_of
 from hypergauge.scheduler.launch.launch import Command
 from hypergauge.scheduler.profilers import problems
+from hypergauge.sql.ingest.choices import Choice
 from hypergauge.sql.runs.runs import KnownRun
 
 __all__ = ["Job", "job_from_command", "job_from_row"]
@@ -37,6 +38,8 @@ class Job:
         GPUs of the run. ``None``: those that the shell sees; empty: none, they are hidden.
     line, row
         Its row in the experiment file, and the line of that row.
+    exporters
+        Exporters that measure it, with their intervals; ``None`` for all that work on the host.
     profilers
         Profilers that wrap it.
     actions
@@ -60,6 +63,7 @@ class Job:
     position: int
     attempt: int
     line: int | None = None
+    exporters: Choice | None = None
     profilers: tuple[str, ...] = ()
     actions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     previous: KnownRun | None = None
@@ -96,6 +100,7 @@ def job_from_row(
         position=position,
         attempt=attempt,
         line=row.line,
+        exporters=row.listeners,
         profilers=row.wrappers,
         actions={rule: [action for name, action in row.actions if name == rule] for rule, _ in row.actions},
         previous=previous,
@@ -110,6 +115,7 @@ def job_from_command(
     name: str | None,
     devices: tuple[Gpu, ...] | None,
     collocation: Collocation | None = None,
+    exporters: Choice | None = None,
     profilers: tuple[str, ...] = (),
 ) -> Job:
     """Return the job of a command as typed.
@@ -142,10 +148,12 @@ def job_from_command(
         fingerprint=hashlib.sha256(json.dumps([list(words), uuids, str(collocation), *profilers]).encode()).hexdigest(),
         position=1,
         attempt=1,
+        exporters=exporters,
         profilers=profilers,
         request={
             "directory": str(Path.cwd()),
             "words": shlex.split(parameters.shown(words)),
+            "exporters": exporters,
             "profilers": list(profilers),
         },
     )

@@ -23,6 +23,7 @@ from hypergauge.scheduler.devices.devices import Devices
 from hypergauge.scheduler.events import Event, Outcome, label
 from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.launch.launch import client_folder
+from hypergauge.scheduler.measuring import await_choices
 from hypergauge.scheduler.plan.policy import FAILURES, Policy
 from hypergauge.scheduler.provenance.manifest import ManifestWriter
 from hypergauge.scheduler.supervision import end_lost_run
@@ -145,7 +146,8 @@ class Workload:
         starting = [self._prepare(run_id, job, assigned[run_id]) for run_id, job in by_id.items()]
         self._active += starting
         host = platform.node()
-        session(runs.create_runs, [new_run(one.folder.run_id, one.job, workload_id, host) for one in starting])
+        created = [new_run(one.folder.run_id, one.job, workload_id, host) for one in starting]
+        session(runs.create_runs, created, self.settings.lease)
         try:
             for active in starting:  # the slowest step first
                 active.start_supervisor(self.through(active.folder.run_id))
@@ -158,6 +160,7 @@ class Workload:
                 manifests.write(active.folder, active.job)
             for active in starting:
                 active.await_ready(self._label(active.job), self.ready_seconds)
+            await_choices(session, list(by_id), self._notify)
         except Exception:
             self._dismiss(session, starting)
             raise

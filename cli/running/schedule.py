@@ -246,8 +246,9 @@ def run(
             help="'MPS', 'MPS:NN' with NN percent of the threads, a MIG profile such as '3g.20gb', or '-' for neither.",
         ),
     ] = "-",
-    profilers: Annotated[
-        str, typer.Option(metavar="NAMES", help="Profilers around it, such as 'nsys' or 'nsys+perf'.")
+    listeners: Annotated[
+        str,
+        typer.Option(metavar="NAMES", help="Exporters and profilers, as in a file: 'smi@100ms+perf', or 'none'."),
     ] = "",
     repeat: Annotated[int, typer.Option(metavar="N", help="Run it N times, one after the other.")] = 1,
     timeout: Timeout = None,
@@ -260,7 +261,10 @@ def run(
     policy = Policy(timeout, repeat=repeat).validate()
     settings = Settings.load(output_limit=output_limit)
     gpus = inventory(settings.simulate, settings.home)
-    job = command_line_job(command, gpus, name=name, devices=devices, collocation=collocation, profilers=profilers)
+    job = command_line_job(
+        command, gpus, name=name, devices=devices, collocation=collocation, listeners=listeners,
+        exporters=availability(settings) if listeners else None,
+    )  # fmt: skip
     reactions()  # the run's rules start later, and a bad bench.toml would fail there
     with on_this_host(settings, copies_output=True) as executor:
         workload, outcomes = run_command(executor, job, policy, waits=False)

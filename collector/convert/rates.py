@@ -65,10 +65,15 @@ class Rates:
         Seconds between two scheduled scrapes.
     since
         Unix seconds; lines with an older timestamp are dropped, since another collector has written them.
+
+    Attributes
+    ----------
+    interval, since
+        Their current values.
     """
 
     def __init__(self, interval: float, since: float = -np.inf) -> None:
-        self._interval, self._since = interval, since
+        self.interval, self.since = interval, since
         self._times = np.zeros(0)
         self._values = np.zeros(0)
         self._residual = np.zeros(0)  # by ref: rounding residual of a counter's rates
@@ -89,7 +94,7 @@ class Rates:
         self._begin(scrape, created or {})
         refs, numbers, times = scrape.refs, scrape.values, _times(scrape, time)
         since, counters = self._times[refs], self._counters[refs]
-        kept = ~(times <= since) & (times >= self._since) & (times <= time + MAX_AHEAD)
+        kept = ~(times <= since) & (times >= self.since) & (times <= time + MAX_AHEAD)
         dropped = 0
         if not kept.all():
             last = self._values[refs]
@@ -111,7 +116,7 @@ class Rates:
 
     def move(self, seconds: float) -> None:
         """Follow a collector clock that was set by `seconds`."""
-        self._since += seconds
+        self.since += seconds
         self._times += seconds
 
     def _begin(self, scrape: Scrape, created: Mapping[int, float]) -> None:
@@ -133,7 +138,7 @@ class Rates:
         self, numbers: npt.NDArray[np.float64], before: npt.NDArray[np.float64], elapsed: npt.NDArray[np.float64]
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return values and dts; a NaN dt means no sample."""
-        values, dts = _single(numbers, _WHOLE), np.fmin(elapsed, self._interval)
+        values, dts = _single(numbers, _WHOLE), np.fmin(elapsed, self.interval)
         if not (finite := np.isfinite(numbers)).all():
             values[~finite] = np.nan
             dts[~finite & ~np.isfinite(before)] = np.nan

@@ -30,13 +30,15 @@ class RunEnds:
         self._shown: set[str] = set()  # runs that the previous response shows as ended
         self._over: set[str] = set()
 
-    def of(self, scrape: Scrape, series: Sequence[Series]) -> dict[str, float]:
+    def of(self, scrape: Scrape, series: Sequence[Series], since: float = -math.inf) -> dict[str, float]:
         """Return the end times of the runs that the response shows as ended, in Unix seconds by run id.
 
         Parameters
         ----------
         series
             All series by ref, as the parser has them now.
+        since
+            Unix seconds at which scrapes of the target began. Lines of runs that ended before are omitted.
         """
         self._lines |= {ref: one for ref, one in scrape.new.items() if _END_METRIC.fullmatch(one.metric)}
         if not self._lines:
@@ -49,7 +51,7 @@ class RunEnds:
         found = {_run_id(self._lines[ref]): end for ref, end in ends if math.isfinite(end)}
         found.pop("", None)
         self._shown = set(found)
-        self._over &= self._shown
+        self._over = self._over & self._shown | {run_id for run_id, end in found.items() if end < since}
         return found
 
     def go_by_another_time(self) -> None:

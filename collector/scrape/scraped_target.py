@@ -48,6 +48,8 @@ class ScrapedTarget:
         Samples per second in its last scrape; 0 while it is down.
     unspooled
         Its records that are not yet in the spool, the oldest first.
+    waking
+        Ends the wait for its next scrape.
     """
 
     target: Target
@@ -63,6 +65,7 @@ class ScrapedTarget:
     last_time: float | None = None
     per_second: float = 0.0
     unspooled: deque[asyncio.Task[None]] = field(default_factory=deque)
+    waking: asyncio.Event = field(default_factory=asyncio.Event)
     _numbering: Numbering = field(init=False)  # of its refs
     _rates: Rates = field(init=False)
     _created: CreatedTimestamps = field(init=False)
@@ -159,7 +162,7 @@ class ScrapedTarget:
         at += self._shift
         before = None if self.last_time is None else self.last_time + self._shift
         created = self._created.of(whole, self.parser.series, at, before)
-        ends = self._run_ends.of(whole, self.parser.series)
+        ends = self._run_ends.of(whole, self.parser.series, self._rates.since)
         if (over := self._run_ends.left_out(scrape, self.parser.series)) is not None:
             scrape = scrape.chosen(~over)
         if (missing := self._sentinels.find(scrape)) is not None:
@@ -174,6 +177,17 @@ class ScrapedTarget:
             return None
         refs, series = self._refs[found.refs], self._numbering.by_ref
         return SpoolRecord(found.times, refs, found.values, found.dts, series, numbering=self._numbering.number)
+
+    def is_same_but_for_the_interval(self, target: Target) -> bool:
+        """Return whether `target` is this one, perhaps with another interval."""
+        return replace(target, interval=self.target.interval) == self.target
+
+    def scrape_every(self, interval: float) -> None:
+        """Change the seconds between scrapes; counters continue, and the cache stays."""
+        if interval != self.target.interval:
+            self.target = replace(self.target, interval=interval)
+            self._rates.interval = interval
+            self.waking.set()
 
     def renumber(self) -> None:
         """Switch to a new numbering, if any; the previous one is freed when no target uses it."""

@@ -73,16 +73,21 @@ class Scraper:
         self._parse_budget = ParseBudget()
         # Of all targets, the oldest first, each with its arrival time by the monotonic clock.
         self._unparsed: dict[ScrapeResponse, float] = {}
-        self._waking: set[asyncio.Future[None]] = set()
         self._parsing = ThreadPoolExecutor(_PARSERS, "parsing")
 
     def follow(self, targets: Mapping[int, Target]) -> None:
-        """Scrape these targets, by their ids in the database, and no others; unchanged ones continue."""
+        """Scrape these targets, by their ids in the database, and no others.
+
+        Unchanged ones continue, also those with another interval.
+        """
         if self._stopping.is_set():
             return
         self._take_database_ids(targets)
         for target_id, tasks in list(self._scraped.items()):
-            if targets.get(target_id) != tasks.scraped.target:
+            target = targets.get(target_id)
+            if target is not None and tasks.scraped.is_same_but_for_the_interval(target):
+                tasks.scraped.scrape_every(target.interval)
+            else:
                 tasks.requesting.cancel()
                 self._forgetting.add(forgetting := asyncio.create_task(forget(tasks)))
                 forgetting.add_done_callback(self._forgetting.discard)
@@ -118,8 +123,8 @@ class Scraper:
     async def stop(self) -> None:
         """Scrape all targets a last time, for the last samples of runs, and end; safe to call twice."""
         self._stopping.set()
-        for waking in list(self._waking):
-            _wake(waking)
+        for tasks in self._scraped.values():
+            tasks.scraped.waking.set()
         if requesting := [tasks.requesting for tasks in self._scraped.values()]:
             _, late = await asyncio.wait(requesting, timeout=2 * _LAST_SECONDS)
             for task in late:
@@ -132,17 +137,21 @@ class Scraper:
 
     async def _request(self, scraped: ScrapedTarget, unparsed: ParseQueue, after: float) -> None:
         """Send requests on schedule, and a last one when the scraper stops."""
-        interval, shift = scraped.target.interval, offset(scraped.target)
+        interval, shift, slot = 0.0, 0.0, 0
         lead = booted_at()
-        slot = math.floor((time.time() + after - shift) / interval) + 1
         while True:
+            if interval != scraped.target.interval:  # at first, and when runs choose another one
+                interval, shift = scraped.target.interval, offset(scraped.target)
+                slot, after = math.floor((uptime() + lead + after - shift) / interval) + 1, 0.0
             scheduled = slot * interval + shift
-            await self._stop_or(scheduled - lead)
+            await self._wait(scraped, scheduled - lead)
             before, lead = lead, booted_at()
             now = uptime() + lead
             if self._stopping.is_set():
                 self._arrived(await self._fetch(scraped, now, lead), unparsed)
                 return
+            if interval != scraped.target.interval:
+                continue
             if set_by(before, lead):
                 slot, scheduled = math.floor((now - shift) / interval), now
             self._metrics.lag_seconds.observe(max(now - scheduled, 0))
@@ -154,18 +163,16 @@ class Scraper:
             self._metrics.missed.inc(max(next_slot - slot - 1, 0))
             slot = next_slot
 
-    async def _stop_or(self, scheduled: float) -> None:
-        """Wait until `scheduled` by `uptime`, or for the stop; without the task that `asyncio.wait_for` creates."""
+    async def _wait(self, scraped: ScrapedTarget, scheduled: float) -> None:
+        """Wait until `scheduled` by `uptime`, for the stop or another interval; without the task of `asyncio.wait_for`."""
         if self._stopping.is_set():
             return
-        waking = asyncio.get_running_loop().create_future()
-        self._waking.add(waking)
-        handle = waking.get_loop().call_later(max(scheduled - uptime(), 0), _wake, waking)
+        scraped.waking.clear()
+        handle = asyncio.get_running_loop().call_later(max(scheduled - uptime(), 0), scraped.waking.set)
         try:
-            await waking
+            await scraped.waking.wait()
         finally:
             handle.cancel()
-            self._waking.discard(waking)
 
     async def _fetch(self, scraped: ScrapedTarget, at: float, lead: float) -> ScrapeResponse:
         """Request a response now."""
@@ -257,8 +264,3 @@ def _internal(scraped: ScrapedTarget, error: Exception) -> tuple[str, str]:
     """Log an internal error; return its reason as one word and one line."""
     _log.error("%s: internal error in a scrape", scraped.target.url, exc_info=error)
     return "internal", type(error).__name__
-
-
-def _wake(waking: asyncio.Future[None]) -> None:
-    if not waking.done():
-        waking.set_result(None)

@@ -16,6 +16,7 @@ from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.sharing.assignment import Assignment
 from hypergauge.collector.sharing.peers import PeersTargets
 from hypergauge.core.errors import BenchError
+from hypergauge.sql.ingest.choices import HostChoices, follow_choices, host_choices
 from hypergauge.sql.ingest.target_errors import report_errors
 from hypergauge.sql.ingest.targets import Holder, TargetState, claim_targets, holders, release_targets, report_targets
 from hypergauge.sql.server.database import Connection, Database
@@ -42,6 +43,8 @@ class Leases:
     ----------
     held
         Targets by their ids in the database; by negative numbers while the database has given none.
+    choices
+        Choices of the runs, as last read.
     """
 
     def __init__(
@@ -64,7 +67,9 @@ class Leases:
         self._away = self._answered = False
         self._peers = PeersTargets(memory)
         self._provisional: dict[Key, int] = {}  # the collector's own negative ids, until the database answers
+        self._confirmed: dict[int, tuple[float | None, tuple[str, ...]]] = {}
         self.held: dict[int, Target] = {}
+        self.choices: HostChoices = {}
 
     def begin(self, targets: Mapping[Key, Target]) -> None:
         """Claim `targets`; without the database, take the targets that no other collector is known to have.
@@ -122,11 +127,39 @@ class Leases:
         ids |= claimed
         self._leaving |= {target_id for key, target_id in ids.items() if key not in targets}
         self.held = {ids[key]: target for key, target in targets.items() if key in ids and key not in self._taken}
+        self.choices = host_choices(connection)
         self._provisional = {}
         self._answered = True
         self._metrics.targets.labels("taken").set(len(self._taken))
         peers = self._assignment.peers if self._assignment is not None else []
         self._peers.store(self._taken, shared=any(peer.source != self._source for peer in peers))
+
+    def confirm(self, scraped: Mapping[int, Target]) -> None:
+        """Record which choices the collector follows, since schedulers wait for it before they release runs.
+
+        Parameters
+        ----------
+        scraped
+            The held targets that are scraped, with their intervals.
+        """
+        self._metrics.targets.labels("paused").set(len(self.held) - len(scraped))
+        found = {
+            target_id: (
+                _changed_interval(target, scraped.get(target_id)),
+                tuple(sorted(self.choices.get(target.host, ()))),
+            )
+            for target_id, target in self.held.items()
+            if target_id > 0
+        }
+        changed = {one: choice for one, choice in found.items() if self._confirmed.get(one) != choice}
+        if not changed:
+            return
+        try:
+            intervals = {one: interval for one, (interval, _) in changed.items()}
+            follow_choices(self._connected(), self._source, intervals, [runs for _, runs in changed.values()])
+        except (BenchError, psycopg.Error):
+            return  # the next report records it
+        self._confirmed = found
 
     def let_go(self) -> None:
         """Release the targets that are no longer held; the caller no longer scrapes them."""
@@ -221,6 +254,13 @@ class Leases:
                 astray.append(one)
         if astray:
             _log.warning("%s", _conflict(astray, found))
+
+
+def _changed_interval(held: Target, scraped: Target | None) -> float | None:
+    """Return the seconds between scrapes, 0 without scrapes; ``None`` if they are those of the configuration."""
+    if scraped is None:
+        return 0.0
+    return None if scraped.interval == held.interval else scraped.interval
 
 
 def _conflict(targets: Iterable[Target], found: Mapping[Key, Holder]) -> str:

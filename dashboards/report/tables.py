@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hypergauge.dashboards.terminal.comparison_sheet import Sheet
 from hypergauge.dashboards.terminal.formatting import duration
 from hypergauge.insight.report import Report
+from hypergauge.sql.queries.report import Quality
 
 __all__ = ["Column", "Table", "Value", "comparison", "qualities", "runs", "table"]
 
@@ -109,9 +110,9 @@ def qualities(found: Report, titles: Mapping[str, str]) -> Table:
         (
             titles[run.run_id],
             [
-                Value(f"{one.coverage:.0%}", "low" if one.coverage < 0.9 else ""),
+                _coverage(one.coverage),
                 Value(duration(one.interval_seconds)),
-                Value(", ".join(one.listeners)),
+                Value(", ".join(_exporters(one)) or "none"),
                 Value(
                     _overhead(one.overhead), "low" if one.overhead is not None and round(one.overhead, 3) > 0.01 else ""
                 ),
@@ -125,6 +126,16 @@ def qualities(found: Report, titles: Mapping[str, str]) -> Table:
         if (one := found.qualities.get(run.run_id)) is not None
     ]
     return table(columns, lines)
+
+
+def _coverage(share: float | None) -> Value:
+    return Value("") if share is None else Value(f"{share:.0%}", "low" if share < 0.9 else "")
+
+
+def _exporters(one: Quality) -> list[str]:
+    """Return the exporters, with their intervals if these differ."""
+    every = {name: f" every {duration(seconds)}" for name, seconds in one.differing_intervals.items()}
+    return [name + every.get(name, "") for name in one.listeners]
 
 
 def _overhead(share: float | None) -> str:

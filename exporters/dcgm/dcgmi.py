@@ -14,6 +14,7 @@ from hypergauge.exporters.dcgm.dmon import Dmon, Key
 from hypergauge.exporters.dcgm.entities import Entity, Value
 from hypergauge.exporters.dcgm.fields import PROFILING, Field, known_fields
 from hypergauge.exporters.dcgm.output import DcgmGpu, Instance, Rows, parse_hierarchy, parse_list
+from hypergauge.exporters.serving.pace import Pace
 from hypergauge.gpu import Inventory, inventory
 from hypergauge.gpu.library import Nvml
 
@@ -64,6 +65,7 @@ class DcgmiSource:
         self._layout = _Layout(nvml)
         self._environment = environment
         self._dmon: Dmon | None = None
+        self._pace, self._seconds = Pace(), 1.0
         self._discovered = _Discovered((), (), {})
         self._seen: object = None
         self._discovered_at = 0.0
@@ -118,11 +120,12 @@ class DcgmiSource:
             return self._start().latest()
 
     def _update(self) -> None:
-        """Start a new child if GPUs or MIG instances have changed."""
+        """Start a new child if GPUs, MIG instances or the pace of scrapes have changed."""
         seen = self._layout.read()
         now = time.monotonic()
         due = seen is None and now - self._discovered_at > _DISCOVERY_SECONDS
-        running = self._dmon is not None and self._dmon.running
+        self._seconds = self._pace.scraped()
+        running = self._dmon is not None and self._dmon.running and not self._dmon.is_outpaced(self._seconds)
         if running and seen == self._seen and not due:
             return
         discovered = self._discover(seen)
@@ -134,7 +137,7 @@ class DcgmiSource:
     def _start(self) -> Dmon:
         self._stop()
         try:
-            self._dmon = Dmon(self._command, self._discovered.watched(), self._fields, self._environment)
+            self._dmon = Dmon(self._command, self._discovered.watched(), self._fields, self._environment, self._seconds)
         except OSError as error:
             raise ServiceFailed(f"{self._command[0]} cannot be started: {error.strerror}") from error
         return self._dmon

@@ -1,4 +1,4 @@
-"""Long-lived child ``dcgmi dmon``, which prints fields of DCGM's host engine every second."""
+"""Long-lived child ``dcgmi dmon``, which prints fields of DCGM's host engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from hypergauge.exporters.serving.child import Child
 
 __all__ = ["Dmon", "Key"]
 
-_DELAY_MS = 1000
 # Wait for the first rows, which need every field once. Afterwards a request returns the rows so far.
 _FIRST_SECONDS = 2.0
 # Time for a child to load DCGM's modules and print a row.
@@ -34,24 +33,35 @@ class Dmon:
     ----------
     command
         ``dcgmi`` and the arguments before ``dmon``.
+    seconds
+        Seconds between two rows of an entity.
     """
 
     def __init__(
-        self, command: Sequence[str], entities: Sequence[Key], fields: Sequence[Field], environment: Mapping[str, str]
+        self,
+        command: Sequence[str],
+        entities: Sequence[Key],
+        fields: Sequence[Field],
+        environment: Mapping[str, str],
+        seconds: float = 1.0,
     ) -> None:
-        self.entities = frozenset(entities)
+        self.entities, self._seconds = frozenset(entities), seconds
         self._rows: dict[Key, tuple[float, dict[int, Value]]] = {}
         self._message = ""
         self._parser = Rows(fields)
         ids = ",".join(str(number) if kind == "GPU" else f"i:{number}" for kind, number in entities)
         numbers = ",".join(str(field.number) for field in fields)
-        arguments = ("dmon", "-i", ids, "-e", numbers, "-d", str(_DELAY_MS))
+        arguments = ("dmon", "-i", ids, "-e", numbers, "-d", str(round(seconds * 1000)))
         self._child = Child((*command, *arguments), self._read_line, environment, errors=True)
 
     @property
     def running(self) -> bool:
         """Return whether the child runs."""
         return self._child.running
+
+    def is_outpaced(self, seconds: float) -> bool:
+        """Return whether it prints at another interval than `seconds`; not before its first row."""
+        return bool(self._rows) and seconds != self._seconds
 
     def latest(self) -> dict[Key, dict[int, Value]]:
         """Return the last row of each entity; just after the start, wait for it.

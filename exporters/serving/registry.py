@@ -41,7 +41,7 @@ class Exporter(Protocol):
     """Reader of one source into metric families. It reads nothing before `collect`.
 
     An exporter that keeps a driver or a process open may have a method ``close()`` without arguments. The server calls it
-    when the exporter stops, never during `collect`; a later `collect` opens the source again.
+    when the exporter stops or nobody scrapes it, never during `collect`; a later `collect` opens the source again.
     """
 
     @property

@@ -12,6 +12,7 @@ from prometheus_client.core import Metric
 
 from hypergauge.core.errors import ExporterUnavailable, ServiceFailed
 from hypergauge.core.http.server import MetricsServer
+from hypergauge.core.system.periodic import Periodic
 from hypergauge.exporters.serving import child
 from hypergauge.exporters.serving.families import Families
 from hypergauge.exporters.serving.registry import Exporter
@@ -22,6 +23,8 @@ __all__ = ["ExporterServer"]
 _CLOSE_SECONDS = 5.0
 # Limit of a request's wait for the request before. Without it, a source that hangs would collect a thread per scrape.
 _BUSY_SECONDS = 10.0
+# An exporter that nobody scrapes for so long, and for three of the last intervals, closes its source: an idle tool costs too.
+_REST_SECONDS = 5.0
 _HELPS = {
     "bench_exporter_up": "Whether the source could be read.",
     "bench_exporter_read_seconds": "Duration of the last read.",
@@ -44,6 +47,8 @@ class ExporterServer(MetricsServer):
         The exporter to serve.
     bind, port, web, insecure
         As of `MetricsServer`.
+    rest
+        Seconds without a request after which the source may be closed; the next request opens it.
 
     Raises
     ------
@@ -59,9 +64,10 @@ class ExporterServer(MetricsServer):
         *,
         web: Path | None = None,
         insecure: bool = False,
+        rest: float = _REST_SECONDS,
     ) -> None:
         self.exporter = exporter
-        self._source = _Source(exporter)
+        self._source = _Source(exporter, rest)
         super().__init__(self._source.exposition, bind, port, web=web, insecure=insecure)
 
     @property
@@ -99,8 +105,11 @@ class ExporterServer(MetricsServer):
 class _Source:
     """An exporter's source, with the state of its last read: success, duration, errors so far."""
 
-    def __init__(self, exporter: Exporter) -> None:
-        self._exporter = exporter
+    def __init__(self, exporter: Exporter, rest: float) -> None:
+        self._exporter, self._rest = exporter, rest
+        self._looks: Periodic | None = None
+        self._gap = 0.0  # seconds between the last two requests
+        self._rests = True
         self._lock = threading.Lock()
         self._errors: Counter[str] = Counter()
         self._up = True
@@ -110,13 +119,26 @@ class _Source:
     def open(self) -> None:
         """Allow reads again after a close."""
         self._closed = False
+        if hasattr(self._exporter, "close"):
+            self._looks = Periodic("rest", self._look, self._rest).start()
 
     def close(self) -> None:
         """Stop reads, wait for the current one, and close the exporter if it can be closed."""
         self._closed = True  # before the lock is held: a request waiting for it must not open the source again
+        if self._looks is not None:
+            self._looks.end(timeout=0)
+        self._close_exporter()
+
+    def _look(self) -> None:
+        """Close the exporter if nobody scrapes it."""
+        if not self._rests and time.monotonic() - self.requested_at > max(self._rest, 3 * self._gap):
+            self._close_exporter()
+
+    def _close_exporter(self) -> None:
         close = getattr(self._exporter, "close", None)
         if close is None:
             return
+        self._rests = True
         if not self._lock.acquire(timeout=_CLOSE_SECONDS):
             _log.warning("exporter %r is not closed: it still reads its source", self._exporter.name)
             return
@@ -129,7 +151,8 @@ class _Source:
 
     def exposition(self) -> bytes:
         """Read the source once and return the response, without the source's metrics while an earlier read hangs."""
-        self.requested_at = time.monotonic()
+        now = time.monotonic()
+        self._gap, self.requested_at, self._rests = now - self.requested_at, now, False
         began = time.perf_counter()
         if not self._lock.acquire(timeout=_BUSY_SECONDS):
             self._errors["busy"] += 1

@@ -1,4 +1,4 @@
-"""Vendor tool that prints a line per second: started at the first scrape, ended with the exporter."""
+"""Vendor tool that prints lines at the pace of the scrapes: started at the first one, ended with the exporter."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 import time
 
 from hypergauge.exporters.serving.child import Child
+from hypergauge.exporters.serving.pace import Pace
 
 __all__ = ["Tool"]
 
@@ -18,6 +19,8 @@ class Tool:
 
     Parameters
     ----------
+    command
+        Command line, to which the milliseconds between two lines are added.
     pause
         Seconds between the command's end and the next start.
     """
@@ -26,9 +29,10 @@ class Tool:
         self._command, self._pause = command, pause
         self._lock = threading.Lock()
         self._child: Child | None = None
+        self._pace, self._seconds = Pace(), 0.0
 
     def line(self) -> str:
-        """Return the last line. Start the tool if it does not run, and wait for its first line.
+        """Return the last line. Start the tool if it does not run or is too slow, and wait for its first line.
 
         Raises
         ------
@@ -39,8 +43,13 @@ class Tool:
         """
         with self._lock:
             child = self._child
+            seconds = self._pace.scraped()
+            if child is not None and child.line is not None and child.failure is None and seconds != self._seconds:
+                child.close()
+                child = None
             if child is None or (child.failure is not None and time.monotonic() - child.ended_at >= self._pause):
-                child = self._child = Child(self._command)
+                child = self._child = Child([*self._command, str(round(seconds * 1000))])
+                self._seconds = seconds
         with child.changed:
             left = child.started_at + _FIRST_SECONDS - time.monotonic()
             child.changed.wait_for(lambda: child.line is not None or child.failure is not None, timeout=max(left, 0))

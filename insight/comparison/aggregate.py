@@ -84,12 +84,13 @@ def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> E
     for entry in group:  # the widest scope of the runs
         for key, scope in entry.scopes.items():
             scopes[key] = max(scopes.get(key, scope), scope, key=SCOPES.index)
+    own = [entry.coverage for entry in group if entry.coverage is not None]
     covered = [entry.gpu_coverage for entry in group if entry.gpu_coverage is not None]
     methods = sorted({entry.energy_method for entry in group if entry.energy_method})
     return Entry(
         label, ", ".join(dict.fromkeys(e.name for e in group)), _status(group), runs, values, scopes, software, spread=spread,
         simulated=any(entry.simulated for entry in group), energy_method="+".join(methods) or None,
-        coverage=min(entry.coverage for entry in group), gpu_coverage=min(covered, default=None), intervals=intervals,
+        coverage=min(own, default=None), gpu_coverage=min(covered, default=None), intervals=intervals,
         target=group[0].target, missing=missing,
     )  # fmt: skip
 

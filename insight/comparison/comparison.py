@@ -183,7 +183,7 @@ def _run_entry(
     return Entry(
         run.label, run.name, run.status, (run,), values, measured.scopes, final, measured.quantities,
         simulated=facts.simulated, energy_method=measured.energy_method, energy_divided=facts.energy_divided,
-        coverage=measured.coverage, gpu_coverage=measured.gpu_coverage, intervals=(interval,) if interval else (),
+        coverage=None if run.chose_no_processes and not measured.coverage else measured.coverage, gpu_coverage=measured.gpu_coverage, intervals=(interval,) if interval else (),
     )  # fmt: skip
 
 

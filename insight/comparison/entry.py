@@ -65,6 +65,7 @@ class Entry:
         Whether its energy is an equal part of that of several processes; never that of a workload, which is a sum.
     energy_method, coverage, gpu_coverage
         See `hypergauge.insight.comparison.columns.ColumnValues`; of a workload, all methods joined by ``+``, and the least coverage.
+        The coverage is ``None`` if rows chose exporters without that of processes.
     """
 
     label: str
@@ -82,7 +83,7 @@ class Entry:
     simulated: bool = False
     energy_method: str | None = None
     energy_divided: bool = False
-    coverage: float = 0.0
+    coverage: float | None = 0.0
     gpu_coverage: float | None = None
     intervals: tuple[Interval, ...] = ()
     target: str | None = None

@@ -95,15 +95,17 @@ def _how_measured(comparison: Comparison, labels: Mapping[str, str], found: Mapp
     covered = {run.run_id: entry.coverage for entry in comparison.entries for run in entry.runs}
     groups: dict[tuple[tuple[str, ...], int | None], list[str]] = {}
     for run in labels:
-        if run in found and found[run].listeners:
+        if run in found and (found[run].listeners or found[run].unmeasured):
             often = round(math.log2(seconds)) if (seconds := found[run].interval_seconds) else None
             groups.setdefault((tuple(found[run].listeners), often), []).append(run)
     for (exporters, _), runs in groups.items():
+        differing = [found[run].differing_intervals for run in runs]
         yield Fact(
             "measured" if len(groups) == 1 else "measured_differently",
             [labels[run] for run in runs],
             {
                 "exporters": exporters,
+                **({"intervals": differing[0]} if differing[0] and differing.count(differing[0]) == len(runs) else {}),
                 "interval_seconds": [found[run].interval_seconds for run in runs],
                 "coverage": [covered[run] for run in runs],
                 "overhead": [found[run].overhead for run in runs],
@@ -113,7 +115,7 @@ def _how_measured(comparison: Comparison, labels: Mapping[str, str], found: Mapp
 
 def _incomplete(comparison: Comparison) -> Iterator[Fact]:
     ended = [entry for entry in comparison.entries if entry.status != "running"]
-    own = {entry.label: entry.coverage for entry in ended}
+    own = {entry.label: entry.coverage for entry in ended if entry.coverage is not None}
     gpus = {entry.label: entry.gpu_coverage for entry in ended if entry.gpu_coverage is not None}
     for code, shares in (("partial_process_coverage", own), ("partial_gpu_coverage", gpus)):
         if low := {label: share for label, share in shares.items() if share < _LEAST_COVERAGE}:

@@ -7,10 +7,13 @@ import shlex
 from dataclasses import dataclass
 from typing import Literal
 
+from hypergauge.core import durations
 from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.sql.ingest.choices import Choice
 
 __all__ = [
     "LISTENERS",
+    "NO_EXPORTER",
     "STATUSES",
     "WRAPPERS",
     "Collocation",
@@ -29,6 +32,8 @@ _MLFLOW_STATUSES = {"killed": "stopped", "scheduled": "running"}
 
 LISTENERS = ("host", "process", "nvml", "dcgm", "rapl", "amd", "jetson", "apple")
 WRAPPERS = ("nsys", "ncu", "perf", "torch")
+# The word for a run that no exporter measures.
+NO_EXPORTER = "none"
 _RADT_LISTENERS = {
     "top": ("host", "process"),
     "ps": ("host", "process"),
@@ -163,17 +168,47 @@ def parse_devices(text: str) -> tuple[str, ...]:
     return words
 
 
-def parse_listeners(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split ``smi+top`` into exporters and profilers, without duplicates.
+def parse_listeners(text: str) -> tuple[Choice | None, tuple[str, ...]]:
+    """Split ``smi@100ms+perf`` into the chosen exporters and the profilers, without duplicates.
 
-    Unknown names are returned as exporters; `hypergauge.scheduler.plan.checks` validates them.
+    Exporters are ``None`` where the text names none, and empty for ``none``. Unknown names are returned as exporters;
+    `hypergauge.scheduler.plan.checks` validates them.
+
+    Raises
+    ------
+    BadRequest
+        A name is empty, an interval is invalid or missing, an exporter has two, or ``none`` stands beside an exporter.
     """
     words = [word.strip().lower() for word in text.split("+")] if text else []
     if "" in words:
         raise BadRequest(f"{text!r} has an empty exporter name")
-    names = [name for word in words for name in _RADT_LISTENERS.get(word, (word,))]
-    once = dict.fromkeys(names)
-    return tuple(n for n in once if n not in WRAPPERS), tuple(n for n in once if n in WRAPPERS)
+    profilers = dict.fromkeys(word for word in words if word in WRAPPERS)
+    named = [word for word in words if word not in profilers]
+    if NO_EXPORTER in named and len(set(named)) > 1:
+        raise BadRequest(f"{text!r} names exporters beside {NO_EXPORTER!r}, which means no exporter")
+    choice: dict[str, float | None] = {}
+    for word in named:
+        name, interval = _interval(word)
+        for exporter in () if name == NO_EXPORTER else _RADT_LISTENERS.get(name, (name,)):
+            if choice.setdefault(exporter, interval) != interval:
+                raise BadRequest(f"{text!r} gives {exporter} two intervals")
+    return choice if named else None, tuple(profilers)
+
+
+def _interval(word: str) -> tuple[str, float | None]:
+    """Split ``smi@100ms`` into a name and seconds; ``None`` without an interval."""
+    name, at, written = (part.strip() for part in word.partition("@"))
+    if not at:
+        return name, None
+    if name in WRAPPERS or name == NO_EXPORTER:
+        raise BadRequest(f"{word!r} has an interval, which only exporters have")
+    try:
+        seconds = durations.parse(written).total_seconds()
+    except BadRequest as error:
+        raise BadRequest(f"{word!r} has no interval after the @: {error}") from None
+    if not 0.1 <= seconds <= 60:
+        raise BadRequest(f"the interval of {word!r} must lie between 100 ms and 60 s")
+    return name, seconds
 
 
 def parse_actions(text: str) -> tuple[tuple[str, str], ...]:
@@ -194,7 +229,7 @@ def parse_actions(text: str) -> tuple[tuple[str, str], ...]:
 
 def listener_words() -> list[str]:
     """Return all accepted spellings of exporters and profilers, for suggestions in error messages."""
-    return [*LISTENERS, *_RADT_LISTENERS, *WRAPPERS]
+    return [*LISTENERS, *_RADT_LISTENERS, *WRAPPERS, NO_EXPORTER]
 
 
 def parse_params(text: str) -> list[str]:

@@ -43,7 +43,7 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "Data": Column("Data for the entry point of a `Model`.", "no data"),
     "Listeners": Column(
-        "Exporters that the run requires, and profilers of the run, joined by `+`.",
+        "Exporters that measure the run, each with an interval if wanted, and profilers of the run, joined by `+`; or `none`.",
         "all exporters that work on the host, and no profiler",
     ),
     "Params": Column("Parameters: `--batch-size 128`, or `batch-size=128` for `--batch-size=128`.", "none"),

@@ -17,6 +17,7 @@ from hypergauge.scheduler.experiment import cells, csv_text, user_file
 from hypergauge.scheduler.experiment.cells import Collocation, Environment
 from hypergauge.scheduler.experiment.csv_text import Cell, Problem
 from hypergauge.scheduler.experiment.table import Table, identity
+from hypergauge.sql.ingest.choices import Choice
 
 __all__ = ["BadExperimentFile", "ExperimentFile", "Row", "fingerprint"]
 
@@ -54,7 +55,7 @@ class Row:
     script, model
         Script or model to run: exactly one is set.
     listeners
-        Names of the exporters that the run requires; empty for all that work on the host.
+        Exporters that measure the run, with their intervals; ``None`` for all that work on the host.
     wrappers
         Profilers that wrap the run: ``nsys``, ``ncu``, ``perf``, ``torch``.
     params
@@ -77,7 +78,7 @@ class Row:
     script: str | None
     model: str | None
     data: str
-    listeners: tuple[str, ...]
+    listeners: Choice | None = field(hash=False)
     wrappers: tuple[str, ...]
     params: list[str] = field(hash=False)
     actions: tuple[tuple[str, str], ...]
@@ -273,7 +274,7 @@ def _parse_row(table: Table, record: tuple[Cell, ...], problems: list[Problem]) 
         at = by_column.get("File") or by_column["Model"]
         what = "both a File and a Model; leave one empty" if script else "neither a File nor a Model to run"
         problems.append(Problem(at.line, at.column, f"the row has {what}"))
-    nothing: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    nothing: tuple[Choice | None, tuple[str, ...]] = (None, ())
     listeners, wrappers = value("Listeners", cells.parse_listeners, nothing)
     row = Row(
         line=record[0].line,

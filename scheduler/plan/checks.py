@@ -16,7 +16,7 @@ from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile, E
 from hypergauge.scheduler.launch.commands import command_problems, environment_of
 from hypergauge.scheduler.plan.collocation import collocation_problem, workload_problems
 
-__all__ = ["Reactions", "check", "load"]
+__all__ = ["Reactions", "check", "listener_problem", "load"]
 
 _SWEEPS = (".toml", *radt_sweep.SUFFIXES)
 _TO_DO = ("", "running")
@@ -110,8 +110,8 @@ def _row_problems(
     yield from (("Devices", message) for message in messages)
     if message := collocation_problem(row.collocation, row.devices, gpus):
         yield "Collocation", message
-    for name in row.listeners:
-        if message := _listener_problem(name, exporters):
+    for name in row.listeners or ():
+        if message := listener_problem(name, exporters):
             yield "Listeners", message
     yield from (("Listeners", message) for message in _profiler_problems(file, row))
 
@@ -141,7 +141,14 @@ def _action_problems(row: Row, reactions: Reactions) -> Iterator[tuple[str, str]
             yield "Actions", message
 
 
-def _listener_problem(name: str, exporters: Mapping[str, str | None]) -> str | None:
+def listener_problem(name: str, exporters: Mapping[str, str | None]) -> str | None:
+    """Return the reason why an exporter cannot measure a run here; ``None`` if it can.
+
+    Parameters
+    ----------
+    exporters
+        Installed exporters by name, with the reason why one cannot work on this host, else ``None``.
+    """
     if name in exporters:
         reason = exporters[name]
         return f"the exporter {name!r} cannot work here: {reason}" if reason is not None else None

@@ -97,6 +97,7 @@ class RepeatedRun:
                 name=name,
                 devices=devices,
                 collocation=Collocation.parse(self.content["collocation"]),
+                exporters=request.get("exporters"),
                 profilers=tuple(request.get("profilers", ())),
             )
         else:

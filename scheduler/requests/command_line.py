@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.core.errors import BadRequest
 from hypergauge.gpu import Inventory
 from hypergauge.scheduler.experiment.cells import Collocation, parse_listeners
 from hypergauge.scheduler.job import Job, job_from_command
+from hypergauge.scheduler.plan.checks import listener_problem
 from hypergauge.scheduler.plan.collocation import collocation_problem
-from hypergauge.scheduler.profilers import PROFILERS
 
 __all__ = ["command_line_job"]
 
 
 def command_line_job(
     command: Sequence[str], inventory: Inventory, *, name: str | None = None, devices: str | None = None,
-    collocation: str = "-", profilers: str = "",
+    collocation: str = "-", listeners: str = "", exporters: Mapping[str, str | None] | None = None,
 ) -> Job:  # fmt: skip
     """Return the job of a command on this host.
 
@@ -26,13 +26,15 @@ def command_line_job(
         Words of GPUs, joined by ``+``. ``None``: those that the shell sees; empty: none, they are hidden.
     collocation
         Text of a collocation.
-    profilers
-        Names of profilers, joined by ``+``.
+    listeners
+        Text of exporters and profilers, as in a file.
+    exporters
+        Installed exporters by name, with the reason why one cannot work on this host, else ``None``.
 
     Raises
     ------
     BadRequest
-        A GPU or a profiler is unknown, a profiler cannot be used, or the collocation is invalid or does not fit the devices.
+        A GPU, exporter or profiler is unknown or cannot be used, or the collocation is invalid or does not fit the devices.
     """
     names = [word for word in (devices or "").split("+") if word]
     chosen = None if devices is None else tuple(inventory.find(word) for word in names)
@@ -41,7 +43,10 @@ def command_line_job(
         raise BadRequest(f"--collocation {wanted} needs --devices")
     if problem := collocation_problem(wanted, names, chosen or ()):
         raise BadRequest(f"--collocation: {problem}")
-    unknown, wrappers = parse_listeners(profilers)
-    for word in unknown:
-        raise BadRequest(f"--profilers: there is no profiler {word!r}{did_you_mean(word, PROFILERS)}")
-    return job_from_command(command, name=name, devices=chosen, collocation=wanted, profilers=wrappers)
+    choice, profilers = parse_listeners(listeners)
+    for exporter in choice or ():
+        if problem := listener_problem(exporter, exporters or {}):
+            raise BadRequest(f"--listeners: {problem}")
+    return job_from_command(
+        command, name=name, devices=chosen, collocation=wanted, exporters=choice, profilers=profilers
+    )

@@ -92,17 +92,32 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Data quality of a run, and the exporters that measured it; see the view ``run_quality``."""
+    """Data quality of a run, and the exporters that measured it; see the view ``run_quality``.
+
+    Attributes
+    ----------
+    intervals
+        Seconds between scrapes by exporter, once the run's summary is stored.
+    unmeasured
+        Whether its row chose no exporter.
+    """
 
     run_id: str
-    coverage: float
+    coverage: float | None
     interval_seconds: float | None
     listeners: list[str]
+    intervals: dict[str, float]
+    unmeasured: bool
     simulated: bool
     profiled: bool
     shared: bool
     throttled: bool | None
     overhead: float | None
+
+    @property
+    def differing_intervals(self) -> dict[str, float]:
+        """Return the intervals if those of its exporters differ, else none."""
+        return self.intervals if len(set(self.intervals.values())) > 1 else {}
 
 
 def devices(connection: Connection, run_ids: Sequence[str]) -> list[Device]:
@@ -178,9 +193,10 @@ def qualities(connection: Connection, run_ids: Sequence[str]) -> list[Quality]:
         Quality,
         """
         with requested as (select %s::text[] as runs)
-        select run_id, coverage, interval_seconds, coalesce(listeners, '{}') as listeners, simulated, profiled, shared,
-               throttled, overhead
-        from run_quality left join (select l.* from requested cross join lateral run_listeners(runs) l) found using (run_id)
+        select run_id, coverage, interval_seconds, coalesce(found.listeners, '{}') as listeners, intervals,
+               coalesce(exporters = '{}', false) as unmeasured, q.simulated, profiled, shared, throttled, overhead
+        from run_quality q join runs using (run_id)
+        left join (select l.* from requested cross join lateral run_listeners(runs) l) found using (run_id)
         where run_id = any((select runs from requested)::text[])
         """,
         run_ids,

@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 from hypergauge.core.config.settings import LEASE_SECONDS
 from hypergauge.core.files.run_folder import RunEnd
+from hypergauge.sql.ingest.choices import Choice
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import column, first_value, records
 
@@ -36,7 +37,8 @@ __all__ = [
 class NewRun:
     """Run before its start.
 
-    `simulated` marks simulated GPUs; `profilers` are joined by ``+``; `actions` are names of actions by rule.
+    `simulated` marks simulated GPUs; `profilers` are joined by ``+``; `actions` are names of actions by rule; `exporters`
+    are those that its row chose, see `hypergauge.sql.ingest.choices`.
     """
 
     run_id: str
@@ -56,6 +58,7 @@ class NewRun:
     simulated: bool = False
     profilers: str = ""
     actions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    exporters: Choice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +102,28 @@ def known_runs(connection: Connection, experiment: int) -> list[KnownRun]:
     )
 
 
-def create_runs(connection: Connection, runs: Sequence[NewRun]) -> None:
-    """Record runs before their start. A queued run receives the fields that only its host knows."""
+def create_runs(connection: Connection, runs: Sequence[NewRun], lease: float = LEASE_SECONDS) -> None:
+    """Record runs before their start. A queued run receives the fields that only its host knows.
+
+    Collectors follow the runs' choices of exporters for the `lease` in seconds, which the start renews.
+    """
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             """
             insert into runs (run_id, mlflow_run_id, workload_id, position, attempt, name, owner, command, environment,
-                              collocation, devices, params, host, fingerprint, simulated, profilers, actions)
-            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+                              collocation, devices, params, host, fingerprint, simulated, profilers, actions,
+                              exporters, lease_until)
+            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
+                    now() + make_interval(secs => %s))
             on conflict (run_id) do update set
-                host = excluded.host, devices = excluded.devices, simulated = excluded.simulated
+                host = excluded.host, devices = excluded.devices, simulated = excluded.simulated,
+                lease_until = excluded.lease_until
             """,
             [
                 (r.run_id, r.mlflow_run_id, r.workload_id, r.position, r.attempt, r.name, r.owner, r.command,
                  r.environment, r.collocation, r.devices, Jsonb(r.params), r.host, r.fingerprint,
-                 r.simulated, r.profilers, Jsonb(dict(r.actions)))
+                 r.simulated, r.profilers, Jsonb(dict(r.actions)),
+                 None if r.exporters is None else Jsonb(dict(r.exporters)), lease)
                 for r in runs
             ],
         )  # fmt: skip

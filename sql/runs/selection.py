@@ -9,6 +9,7 @@ from typing import Any
 
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.core.selectors import Selector
+from hypergauge.sql.ingest.choices import Choice
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import column, records, value
 
@@ -35,7 +36,8 @@ class RunInfo:
     """Run with its position in the experiment. Times are aware datetimes.
 
     `job` is the executor's job, such as ``slurm 4711``; `accounting` is the executor's record of resource usage.
-    `full_label` is ``run_label`` in SQL: ``20/1/3`` for the latest attempt, ``20/1/3@1`` for an earlier one.
+    `full_label` is ``run_label`` in SQL: ``20/1/3`` for the latest attempt, ``20/1/3@1`` for an earlier one. `exporters` are
+    those that its row chose.
     """
 
     run_id: str
@@ -65,11 +67,17 @@ class RunInfo:
     job: str | None = None
     accounting: dict[str, Any] | None = None
     note: str | None = None
+    exporters: Choice | None = None
 
     @property
     def label(self) -> str:
         """Selector of the run's position: ``20/1/3``."""
         return f"{self.experiment_id}/{self.workload}/{self.position}"
+
+    @property
+    def chose_no_processes(self) -> bool:
+        """Return whether its row chose exporters, and not the one of its processes."""
+        return self.exporters is not None and "process" not in self.exporters
 
     @property
     def ended_early(self) -> bool:
@@ -106,7 +114,7 @@ _RUNS = """
            command, environment, collocation, devices, params, r.host, keep,
            on_simulated_gpus(r) as simulated, r.profilers, j.executor || coalesce(' ' || j.native_id, '') as job,
            case when a.run_id is not null then jsonb_strip_nulls(to_jsonb(a) - 'run_id') end as accounting, r.note,
-           run_label(w, r) as full_label
+           run_label(w, r) as full_label, r.exporters
     from runs r join workloads w using (workload_id) left join jobs j using (job) left join accounting a using (run_id)
 """
 

@@ -85,7 +85,7 @@ def test_a_comparison_names_profiled_runs(home: Home, programs: Path) -> None:
 
 
 def test_a_command_without_a_file_is_profiled_and_so_is_its_repetition(home: Home, programs: Path) -> None:
-    home.bench("run", "--name", "profiled", "--profilers", "nsys", "--", sys.executable, "-c", "pass")
+    home.bench("run", "--name", "profiled", "--listeners", "nsys", "--", sys.executable, "-c", "pass")
     [run] = home.query("select run_id, profilers from runs where name = 'profiled'")
     assert run["profilers"] == "nsys"
     home.bench("schedule", "--from-run", run["run_id"])

@@ -19,6 +19,7 @@ from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 from hypergauge.collector.write.writer import Writer
 from hypergauge.core.files.run_folder import RunEnd
 from hypergauge.sql.ingest import targets
+from hypergauge.sql.ingest.choices import Choice
 from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.runs import experiments, runs
 from hypergauge.sql.server.database import Connection, Database
@@ -60,6 +61,7 @@ class World:
         command: str = "train.py",
         collocation: str = "-",
         simulated: bool = False,
+        exporters: Choice | None = None,
     ) -> str:
         """Start a run on the host (and a GPU), end it at `ended_at` if given, and return its id."""
         experiments.claim_experiment(self.connection, experiment, name="test", source="test.csv", into=True)
@@ -69,6 +71,7 @@ class World:
             run_id=run_id, mlflow_run_id=uuid.uuid4().hex, workload_id=workload_id, position=position, attempt=attempt,
             name=name, owner="me", command=command, environment="-", collocation=collocation, devices=gpu or "",
             params={"lr": "0.1"}, host=HOST, fingerprint=uuid.uuid4().hex, simulated=simulated,
+            exporters=exporters,
         )  # fmt: skip
         runs.create_runs(self.connection, [run])
         placement = runs.Placement(run_id, HOST, gpu_uuid=gpu, gpu_instance_id=gpu_instance)

@@ -125,6 +125,25 @@ def test_missing_scrapes_are_counted(world: World) -> None:
     assert [row for row in rows if row[4] < 1] == [("host", start + 120, 30, pytest.approx(60), pytest.approx(0.5))]
 
 
+def test_scrapes_that_a_run_did_not_choose_are_not_missed(world: World) -> None:
+    start = last_minute() - 600
+    hold(world, "host", "nvml")
+    world.run(start + 180, start + 300, exporters={"nvml": 0.5})
+    up(world, "host", (start + at for at in range(600) if not 180 <= at < 300))
+    up(world, "nvml", (start + at for at in range(600) if not 420 <= at < 450))
+    world.refresh()
+    rows = query(
+        world,
+        "select target, extract(epoch from time)::float8, came, share"
+        " from target_scrapes(to_timestamp(%s), to_timestamp(%s), 60000)",
+        start,
+        start + 600,
+    )
+    judged = [60 * n for n in (1, 6, 7, 8, 9)]  # the minutes around the run are left out too
+    assert sorted({at - start for _, at, _, _ in rows}) == judged
+    assert [row for row in rows if row[3] < 1] == [("nvml", start + 420, 30, pytest.approx(0.5))]
+
+
 def test_without_a_collector_no_scrape_is_missed(world: World) -> None:
     start = last_minute() - 1200
     hold(world, "host")

@@ -23,7 +23,7 @@ from hypergauge.exporters.host.exporter import HostExporter
 from hypergauge.exporters.process.exporter import ProcessExporter
 from hypergauge.exporters.serving.registry import GROUP, ExporterOptions, Registry
 from hypergauge.exporters.serving.server import ExporterServer
-from tests.support.waiting import HUNG_SECONDS
+from tests.support.waiting import HUNG_SECONDS, wait_for
 
 
 class Thermometer:
@@ -179,6 +179,25 @@ def test_stop_closes_the_source() -> None:
     with server:
         assert samples(get(server.url)[2])["room_celsius{}"] == 21.5, "and opened by a later read"
     assert (exporter.opened, exporter.closed) == (2, 2)
+
+
+def test_a_source_that_nobody_scrapes_is_closed_until_the_next_request() -> None:
+    exporter = Valve()
+    with ExporterServer(exporter, rest=0.05) as server:
+        for time_of_it in (1, 2):
+            assert samples(get(server.url)[2])["room_celsius{}"] == 21.5
+            wait_for(lambda: exporter.closed == time_of_it, "a closed source")  # noqa: B023 - called at once
+            assert (exporter.opened, exporter.closed) == (time_of_it, time_of_it)
+    assert (exporter.opened, exporter.is_open) == (2, False)
+
+
+def test_a_source_that_is_scraped_slowly_stays_open() -> None:
+    exporter = Valve()
+    with ExporterServer(exporter, rest=0.01) as server:
+        server._source.requested_at -= 60  # a minute since the last scrape
+        get(server.url)
+        time.sleep(0.1)
+        assert (exporter.opened, exporter.closed) == (1, 0)
 
 
 def test_stop_waits_for_a_read_and_allows_no_later_one() -> None:

@@ -120,6 +120,26 @@ def test_runs_of_which_a_part_was_measured_are_named_together(world: World) -> N
     assert one.coverage == pytest.approx(0.4)
 
 
+def test_runs_that_chose_their_exporters_are_not_partly_measured(world: World) -> None:
+    one = world.run(START, START + SECONDS, exporters={"nvml": 0.5, "host": 10.0}, gpu="GPU-1")
+    two = world.run(START + 200, START + 300, workload=2, exporters={})
+    fast, slow = [START + at / 2 for at in range(1, 200)], [START + at for at in range(10, 101, 10)]
+    world.write(
+        world.gauge("bench_gpu_power_watts", fast, [300.0] * len(fast), {"UUID": "GPU-1"}, "nvml", dt=0.5),
+        world.gauge("node_memory_MemAvailable_bytes", slow, [1e9] * len(slow), {}, "host", dt=10.0),
+    )
+    world.connection.execute("select summarise(run_id) from runs")
+    found = trust(world.connection, compare(world.connection, ["20"]))
+    assert [(notice.runs, notice.text) for notice in found.notices if notice.code == "measured_differently"] == [
+        (["20/1/1"], "20/1/1: measured by host every 10 s and nvml every 0.5 s."),
+        (["20/2/1"], "20/2/1: measured by no exporter."),
+    ]
+    assert "partial_process_coverage" not in [notice.code for notice in found.notices]
+    assert [row["coverage"] for row in found.as_dict()["quality"]] == [None, None]
+    kept = world.connection.execute("select run_id, intervals from runs order by started_at").fetchall()
+    assert kept == [(one, {"host": 10, "nvml": 0.5}), (two, {})]
+
+
 def test_what_must_not_be_compared_unseen(world: World) -> None:
     """The second shares its GPU with the third, is throttled and profiled, and utilization means less than it seems to."""
     run(world, 1, gpu="GPU-1")

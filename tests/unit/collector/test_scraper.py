@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,39 @@ def test_a_hundred_thousand_new_series_block_the_loop_briefly(tmp_path: Path, kn
         gc.unfreeze()
     spool.close()
     assert longest < 0.15
+
+
+def test_another_interval_applies_at_once_and_counters_continue(tmp_path: Path) -> None:
+    """As a run chooses it, and back at its end. A target that waits for a minute is not waited for."""
+    requests: list[None] = []
+
+    def exposition() -> bytes:
+        requests.append(None)
+        return b"# TYPE a_total counter\na_total %d\n" % len(requests)
+
+    def samples() -> float:
+        increase = 0.0
+        while (record := spool.take()) is not None:
+            increase += float((record.values * record.dts).sum())
+        return increase
+
+    async def scrape(address: str) -> None:
+        async with Fetcher() as fetcher:
+            scraper = Scraper(spool, threading.Lock(), CollectorMetrics(), fetcher)
+            slow = Target(f"http://{address}/metrics", "n1", "node", address, interval=0.5)
+            scraper.follow({1: slow})
+            await asyncio.to_thread(wait_for, lambda: len(requests) >= 2, "the first scrapes")
+            scraper.follow({1: replace(slow, interval=60.0)})
+            before = len(requests)
+            await asyncio.sleep(2)
+            assert len(requests) - before <= 2, "one under way, and perhaps the minute's"
+            before = len(requests)
+            scraper.follow({1: replace(slow, interval=0.1)})
+            await asyncio.to_thread(wait_for, lambda: len(requests) >= before + 5, "fast scrapes")
+            await scraper.stop()
+
+    spool = Spool(tmp_path)
+    with exporter(exposition) as address:
+        asyncio.run(scrape(address))
+    assert samples() == pytest.approx(len(requests) - 1), "each increase counts once"
+    spool.close()

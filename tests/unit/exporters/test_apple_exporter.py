@@ -36,7 +36,7 @@ def macmon(tmp_path: Path, line: str) -> tuple[str, ...]:
     tool = tmp_path / "macmon"
     tool.write_text(f"#!/bin/sh\nwhile :; do\n  echo '{line}'\n  sleep 0.1\ndone\n")
     tool.chmod(0o755)
-    return (str(tool), "pipe", "--interval", "1000")
+    return (str(tool), "pipe", "--interval")
 
 
 def test_all_metrics_of_an_m1_max() -> None:

@@ -106,7 +106,7 @@ def _children() -> list[int]:
     return [
         int(path.parent.name)
         for path in Path("/proc").glob("[0-9]*/cmdline")
-        if "-d\x001000" in _text(path) and f"PPid:\t{os.getpid()}\n" in _text(path.parent / "status")
+        if "\x00-d\x00" in _text(path) and f"PPid:\t{os.getpid()}\n" in _text(path.parent / "status")
     ]
 
 
@@ -187,6 +187,16 @@ def test_a_slow_start_is_no_failure(played: Played, monkeypatch: pytest.MonkeyPa
     first = child(exporter)
     until(exporter, lambda text: "DCGM_FI_PROF_SM_ACTIVE" in text)
     assert child(exporter) == first
+
+
+def test_the_child_follows_the_pace_of_the_scrapes(played: Played) -> None:
+    exporter, folder = played("h100")
+    first = ""
+    for _ in range(5):
+        first = first or exposition(exporter)
+        assert "DCGM_FI_PROF_SM_ACTIVE" in exposition(exporter)
+    delays = re.findall(r"-d (\d+)", (folder / "calls").read_text())
+    assert delays == ["1000", "100"], "restarted once"
 
 
 def test_a_hanging_host_engine_raises(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,7 @@ def test_missing_values_are_left_out(line: str, found: set[str]) -> None:
 
 
 def test_tegrastats_runs_as_long_as_the_exporter(tegrastats: Path, tmp_path: Path) -> None:
-    exporter = JetsonExporter(OPTIONS, lay_out(tmp_path, {}), (str(tegrastats), "--interval", "1000"))
+    exporter = JetsonExporter(OPTIONS, lay_out(tmp_path, {}), (str(tegrastats), "--interval"))
     assert exporter.check() is None
     assert not (tmp_path / "calls").exists()
     with ExporterServer(exporter):

@@ -43,18 +43,20 @@ def test_what_does_not_fit_is_refused(devices: str | None, collocation: str, nam
 
 
 @pytest.mark.parametrize(
-    ("command", "profilers", "names"),
+    ("command", "listeners", "names"),
     [
-        ("python train.py", "nsyss", "there is no profiler 'nsyss'.*did you mean 'nsys'"),
+        ("python train.py", "nsyss", "there is no exporter 'nsyss'.*did you mean 'nsys'"),
+        ("python train.py", "host@1ms", "must lie between 100 ms and 60 s"),
+        ("python train.py", "rapl@1s", "the exporter 'rapl' cannot work here: no counters"),
         ("python train.py", "nsys+ncu", "exclude each other"),
         ("python -c pass", "torch", "torch wraps a Python script"),
         ("./train.sh", "torch", "torch wraps a Python script"),
     ],
 )
-def test_profilers_that_cannot_be_used_are_refused(
-    command: str, profilers: str, names: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_listeners_that_cannot_be_used_are_refused(
+    command: str, listeners: str, names: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = installed_profilers(tmp_path / "bin", *profilers.split("+"))
+    folder = installed_profilers(tmp_path / "bin", *listeners.split("+"))
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     with pytest.raises(BadRequest, match=names):
-        command_line_job(command.split(), GPUS, profilers=profilers)
+        command_line_job(command.split(), GPUS, listeners=listeners, exporters={"host": None, "rapl": "no counters"})

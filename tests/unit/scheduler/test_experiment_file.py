@@ -72,8 +72,8 @@ def test_reads_a_file_written_for_radt(write: Write) -> None:
     assert rows[0].run == "2f3c5d0a9b8e4c6d8f1a2b3c4d5e6f70"
     assert rows[0].params == ["--batch-size", "128"]
     assert (rows[0].script, rows[0].model, rows[0].name) == ("train.py", None, "train")
-    assert rows[0].listeners == ("nvml", "host", "process")
-    assert rows[3].listeners == ("nvml", "host", "process", "dcgm")
+    assert rows[0].listeners == dict.fromkeys(["nvml", "host", "process"])
+    assert rows[3].listeners == dict.fromkeys(["nvml", "host", "process", "dcgm"])
     assert [row.devices for row in rows[2:]] == [("0",), ("0",), ("1", "2")]
     assert [str(row.collocation) for row in rows[2:]] == ["-", "MPS", "3g.20gb"]
     assert rows[0].environment == Environment()
@@ -102,7 +102,7 @@ def test_reads_what_a_spreadsheet_writes(write: Write) -> None:
     assert rows[0].params == ["--label", "a b", "--epochs", "5"]
     assert rows[0].cells["Remarks"].text == 'said "maybe",\r\nthen yes'
     assert (rows[0].cells["Remarks"].line, rows[0].cells["Remarks"].column) == (3, 50)
-    assert (rows[0].devices, rows[0].collocation, rows[0].listeners) == ((), Collocation(), ())
+    assert (rows[0].devices, rows[0].collocation, rows[0].listeners) == ((), Collocation(), None)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_environment(write: Write, text: str, environment: Environment) -> None:
 
 def test_profilers_are_kept_apart_from_exporters(write: Write) -> None:
     row = only_row(write, Listeners="free + nsys+ps+perf+weather")
-    assert row.listeners == ("host", "process", "weather")
+    assert row.listeners == dict.fromkeys(["host", "process", "weather"])
     assert row.wrappers == ("nsys", "perf")
 
 
@@ -382,7 +382,7 @@ def test_the_working_directory_comes_first(write: Write) -> None:
 def test_fingerprint_is_of_what_is_run_and_where(write: Write) -> None:
     row = only_row(write, Params="--lr 0.1", Devices="0", Name="n", Listeners="top")
     same = [
-        replace(row, name="other", listeners=(), status="failed", run=RUN, line=9, workload=7),
+        replace(row, name="other", listeners=None, status="failed", run=RUN, line=9, workload=7),
         only_row(write, Params="  --lr  0.1", Devices="0", Collocation="-", Environment="-"),
     ]
     other = [

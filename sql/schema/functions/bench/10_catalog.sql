@@ -64,7 +64,7 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_collector_scraped_samples_total', '{}', 'collector_scraped_samples', 'samples/s', 1, 'counter', 'sum', 1, false, 'Lines scraped.'),
     ('bench_collector_sample_rate_hertz', '{}', 'collector_sample_rate', 'samples/s', 1, 'gauge', 'sum', 1, false, 'Samples per second exposed by targets.'),
     ('bench_collector_series', '{}', 'collector_series', 'series', 1, 'gauge', 'sum', 1, false, 'Series exposed by targets.'),
-    ('bench_collector_targets', '{}', 'collector_targets', 'targets', 1, 'gauge', 'sum', 1, false, 'Targets: up, down, or taken by another collector.'),
+    ('bench_collector_targets', '{}', 'collector_targets', 'targets', 1, 'gauge', 'sum', 1, false, 'Targets: up, down, taken by another collector, or paused.'),
     ('bench_collector_scrapes_total', '{}', 'collector_scrapes', 'events/s', 1, 'counter', 'sum', 1, false, 'Scrapes by outcome.'),
     ('bench_collector_missed_scrapes_total', '{}', 'collector_missed_scrapes', 'events/s', 1, 'counter', 'sum', 1, false, 'Missed scrapes.'),
     ('bench_collector_scrape_seconds_sum', '{}', 'collector_scrape_time', 'ratio', 1, 'counter', 'sum', 1, false, 'Concurrent scrapes: seconds of scraping per second.'),

@@ -163,7 +163,8 @@ begin
     insert into stored_summaries select * from summary_between(p_run, null, null, null);
     delete from tracked_summaries where run_id = p_run;
     update runs set summarised = true where run_id = p_run;
-    update runs r set listeners = l.listeners from measuring_listeners(array[p_run]) l where r.run_id = l.run_id;
+    update runs r set listeners = l.listeners, intervals = l.intervals
+    from measuring_listeners(array[p_run]) l where r.run_id = l.run_id;
 end $$;
 
 -- Store the summaries of ended runs that started before a time, before their raw samples are deleted.
@@ -224,16 +225,18 @@ create or replace function bench_internal.energy_divided(p_runs text[]) returns 
 $$;
 
 -- Quality of a run's values. `coverage` is the share of its duration in which its processes were measured (without gaps, as far
--- as they are known), `throttled` whether its GPUs' clocks were ever reduced, and `overhead` the exporters' share of its host's
+-- as they are known; null where its row chose exporters without that of processes), `throttled` whether its GPUs' clocks were ever reduced, and `overhead` the exporters' share of its host's
 -- cores during the run. `overhead` needs the stored summary, since a host's cores are many series.
 create or replace view run_quality as
 select r.run_id,
        -- 0 for a run without samples: `least` ignores null.
+       case when q.seen > 0 or r.exporters is null or r.exporters ? 'process' then
        least(1, coalesce(q.seen, 0) / greatest(extract(epoch from coalesce(r.ended_at, now()) - r.started_at), 1e-6))::float8
-           as coverage,
-       sampling_interval(q.seen, q.n, (select min(s.series_id) from places p join series s using (place_id)
+           end as coverage,
+       coalesce(sampling_interval(q.seen, q.n, (select min(s.series_id) from places p join series s using (place_id)
                                        where p.run_id = r.run_id and p.kind = 'process' and s.quantity = 'cpu_usage'),
-                         r.started_at, coalesce(r.ended_at, now())) as interval_seconds,
+                         r.started_at, coalesce(r.ended_at, now())),
+                (select min(seconds::float8) from jsonb_each_text(r.intervals) as i(exporter, seconds))) as interval_seconds,
        m.simulated, m.profiled, m.shared,
        q.throttled,
        (select sum(total) filter (where quantity = 'listener_cpu_usage')
@@ -262,9 +265,10 @@ begin
                        and bucket >= p_from - interval '10 min' and bucket < p_to);
 end $$;
 
--- Return the exporters that measured runs, by their series; for a running run, those of all series of its resources.
+-- Return the exporters that measured runs, by their series; for a running run, those of all series of its resources. For an ended
+-- run also the seconds between their scrapes.
 create or replace function bench_internal.measuring_listeners(p_runs text[])
-returns table (run_id text, listeners text[]) language sql stable as $$
+returns table (run_id text, listeners text[], intervals jsonb) language sql stable as $$
     with placed as materialized (
         select rs.run_id, r.summarised, rs.place_id, array_agg(rs.runset_id) as sets, min(rs.started_at) as low,
                max(coalesce(rs.ended_at, 'infinity')) as high
@@ -281,10 +285,15 @@ returns table (run_id text, listeners text[]) language sql stable as $$
            or exists (select from stored_summaries x
                       where (x.run_id, x.quantity, x.metric) = (p.run_id, s.quantity, s.metric))
         group by p.run_id, p.summarised, p.place_id, p.sets, p.low, p.high, s.target_id, s.listener
+    ), measured as (
+        select run_id, listener,
+               min((select min(scrape_interval(s, sets, low, high)) from unnest(series) s where summarised)) as seconds
+        from given where not summarised or has_measured(series, sets, low, high)
+        group by run_id, listener
     )
-    select run_id, array_agg(distinct listener order by listener)
-    from given where not summarised or has_measured(series, sets, low, high)
-    group by run_id
+    select run_id, array_agg(listener order by listener),
+           coalesce(jsonb_object_agg(listener, seconds) filter (where seconds is not null), '{}')
+    from measured group by run_id
 $$;
 
 -- Return the exporters that measured runs: those that are stored with the summary, else those of its resources.
@@ -292,5 +301,5 @@ create or replace function bench_internal.run_listeners(p_runs text[])
 returns table (run_id text, listeners text[]) language sql stable as $$
     select run_id, listeners from runs where run_id = any(p_runs) and listeners <> '{}'
     union all
-    select * from measuring_listeners(array(select run_id from runs where run_id = any(p_runs) and listeners = '{}'))
+    select run_id, listeners from measuring_listeners(array(select run_id from runs where run_id = any(p_runs) and listeners = '{}'))
 $$;

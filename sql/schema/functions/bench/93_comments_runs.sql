@@ -45,6 +45,8 @@ comment on column runs.stop_reason is 'reason for which it is asked to end; null
 comment on column runs.lease_until is 'time at which a silent supervisor counts as lost';
 comment on column runs.summarised is 'whether its summary is stored and current';
 comment on column runs.listeners is 'exporters that measured it, once its summary is stored';
+comment on column runs.exporters is 'exporters that its row chose, with seconds between scrapes or null for the default; null for all';
+comment on column runs.intervals is 'seconds between scrapes by exporter that measured it, once its summary is stored';
 comment on column runs.evaluated is 'whether the rules have been evaluated over the whole of it';
 
 comment on table placements is 'Placements of runs on hosts, GPUs and MIG instances.';

@@ -19,7 +19,8 @@ from targets;
 
 -- Return the number of scrapes of each target in each step of an interval, and the expected number; `share` is their ratio. No
 -- rows before a target's first scrape, after its last scrape without a lease, and while no target was scraped; where that is
--- a part of a step, only its other part counts. Whole steps only; the first `max_targets` targets by name.
+-- a part of a step, only its other part counts. No rows either while a run of the host chose its exporters and their intervals.
+-- Whole steps only; the first `max_targets` targets by name.
 create or replace function bench_dashboard.target_scrapes(
     start timestamptz, stop timestamptz, step_ms double precision, max_targets integer default 40
 ) returns table ("time" timestamptz, target_id integer, target text, came bigint, wanted double precision,
@@ -41,7 +42,7 @@ language sql stable as $$
         from came c join targets t using (target_id) group by c.target_id
     ), steps as (
         -- The target with the most scrapes shows for how long a collector ran.
-        select c.time, least(c.width, max(c.came * p.interval)) as seconds
+        select c.time, c.width, least(c.width, max(c.came * p.interval)) as seconds
         from came c join spans p using (target_id)
         where c.time >= target_scrapes.start
           -- The newest scrapes may not be written yet.
@@ -54,6 +55,12 @@ language sql stable as $$
     join spans p on s.time > p.first and s.time < p.last
     join requested a using (target_id)
     left join came c on c.target_id = p.target_id and c.time = s.time
+    where not exists (
+        select from runs r join targets t using (host)
+        where t.target_id = a.target_id and r.exporters is not null
+          -- A collector follows within seconds.
+          and r.started_at < s.time + make_interval(secs => s.width + 10)
+          and coalesce(r.ended_at, now()) > s.time - interval '10 s')
     order by s.time, a.target
 $$;
 

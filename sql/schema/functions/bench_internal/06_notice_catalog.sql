@@ -10,8 +10,8 @@ returns table (code text, severity text, "values" text[], about text) language s
     values ('no_runs', 'info', '{}'::text[], 'the database has no run'),
            ('no_runs_selected', 'info', '{}', 'the selection is empty'),
            ('replica_behind', 'warning', '{seconds}', 'the replica is more than 5 s behind'),
-           ('measured', 'info', '{exporters,interval_seconds,coverage,overhead}', 'how the runs were measured; `overhead` is the exporters'' share of the host''s cores'),
-           ('measured_differently', 'info', '{exporters,interval_seconds,coverage,overhead}', 'the same for some of the runs, where others were measured differently'),
+           ('measured', 'info', '{exporters,intervals,interval_seconds,coverage,overhead}', 'how the runs were measured; `intervals` are those of the exporters where they differ, `overhead` is the exporters'' share of the host''s cores'),
+           ('measured_differently', 'info', '{exporters,intervals,interval_seconds,coverage,overhead}', 'the same for some of the runs, where others were measured differently'),
            ('not_aligned', 'warning', '{reason}', 'a run without a part in common with the others'),
            ('no_axis', 'warning', '{align}', 'runs without the axis of the chart'),
            ('runs_left_out', 'warning', '{metrics,total,drawn}', 'runs beyond the limit of a chart'),
@@ -144,9 +144,12 @@ $$;
 
 -- Return the exporters, interval, coverage and overhead of runs, as far as they are known.
 create or replace function bench_internal.notice_measured(p_values jsonb) returns text language sql immutable as $$
-    select concat('measured ', 'every ' || notice_intervals(p_values -> 'interval_seconds') || ' ',
-                  'by ' || regexp_replace(notice_list(p_values -> 'exporters'), ', ([^,]+)$', ' and \1') || ', ',
-                  notice_percents(p_values -> 'coverage') || ' of the time',
+    select concat('measured ', case when not p_values ? 'intervals' then 'every ' || notice_intervals(p_values -> 'interval_seconds') || ' ' end,
+                  'by ' || coalesce(regexp_replace(
+                      (select string_agg(concat(exporter, ' every ' || notice_number((p_values -> 'intervals' ->> exporter)::numeric) || ' s'), ', ' order by nth)
+                       from jsonb_array_elements_text(p_values -> 'exporters') with ordinality as x (exporter, nth)),
+                      ', ([^,]+)$', ' and \1'), 'no exporter'),
+                  ', ' || notice_percents(p_values -> 'coverage') || ' of the time',
                   '; the exporters took ' || notice_percents(p_values -> 'overhead', 1) || ' of the host''s cores', '.')
 $$;
 

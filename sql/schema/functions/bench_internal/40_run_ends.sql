@@ -54,7 +54,9 @@ begin
     if not found then
         return false;
     end if;
-    last_sign := last_sign_of_life(p_run);
+    -- Of a run whose row chose no exporter of processes, the supervisor's last renewal counts.
+    last_sign := greatest(last_sign_of_life(p_run), (select lease_until - p_lease from runs
+                                                     where run_id = p_run and not exporters ? 'process'));
     if last_sign >= now() - p_lease then
         return false;
     end if;
