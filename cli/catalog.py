@@ -16,6 +16,7 @@ __all__ = ["COMMANDS", "GROUPS", "Catalog", "DeferredCommand"]
 COMMANDS: dict[str, tuple[str, str]] = {
     "schedule": ("running.schedule", "Run all rows of an experiment file that are still to do, workload by workload."),
     "run": ("running.schedule", "Run one command without a file; it is measured like any other run."),
+    "calibrate": ("running.calibrate", "Measure what exporters cost a training on this host, and store it."),
     "stop": (
         "running.stop",
         "Stop runs with all of their processes. Queued runs do not begin.",
@@ -93,7 +94,7 @@ _HIDDEN = frozenset({"job"})
 # Commands by what people want to do, in the order of the help.
 GROUPS: dict[str, tuple[str, ...]] = {
     "Begin": ("demo", "init", "doctor"),
-    "Run": ("run", "schedule", "sweep", "stop"),
+    "Run": ("run", "schedule", "sweep", "stop", "calibrate"),
     "Look": ("status", "watch", "list", "logs", "highlights", "plot", "report"),
     "Compare": ("compare", "interference", "rules", "metrics"),
     "Keep and share": ("note", "keep", "rm", "share", "open", "export", "import"),

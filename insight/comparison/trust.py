@@ -14,6 +14,7 @@ from hypergauge.insight.comparison.comparison import Comparison
 from hypergauge.insight.comparison.neighbours import Changes
 from hypergauge.sql.queries.notices import Fact, Notice, Reason, chart_notices, notices
 from hypergauge.sql.queries.report import Quality, qualities
+from hypergauge.sql.runs.calibrations import Calibration, calibrations
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["Trust", "trust"]
@@ -83,6 +84,7 @@ def trust(connection: Connection, comparison: Comparison, scope: str | None = No
         changes,
         (
             *notices(connection, (*left_out, *_how_measured(comparison, labels, found))),
+            *notices(connection, _calibrated(connection, comparison, labels, found)),
             *notices(connection, (*_incomplete(comparison), *_missing(comparison))),
             *(one for one in charted if one.code in (_OF_WORKLOADS if comparison.by == "workload" else _OF_CHARTS)),
             *notices(connection, neighbours.facts(comparison, changes)),
@@ -110,6 +112,26 @@ def _how_measured(comparison: Comparison, labels: Mapping[str, str], found: Mapp
                 "coverage": [covered[run] for run in runs],
                 "overhead": [found[run].overhead for run in runs],
             },
+        )
+
+
+def _calibrated(
+    connection: Connection, comparison: Comparison, labels: Mapping[str, str], found: Mapping[str, Quality]
+) -> Iterator[Fact]:
+    """Yield the most that measuring cost, for runs on hosts where the same exporters or more were calibrated."""
+    hosts = {run.run_id: run.host for entry in comparison.entries for run in entry.runs}
+    known = calibrations(connection, set(hosts.values()))
+    groups: dict[Calibration, list[str]] = {}
+    for run in labels:
+        if run in found and found[run].intervals:
+            covering = [one for one in known if one.host == hosts[run] and one.covers(found[run].intervals)]
+            if covering:
+                groups.setdefault(min(covering, key=lambda one: one.high), []).append(labels[run])
+    for one, runs in groups.items():
+        yield Fact(
+            "measuring_costs",
+            runs,
+            {"most": max(one.high, 0.0), "command": one.command, "repetitions": one.repetitions},
         )
 
 

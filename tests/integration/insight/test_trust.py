@@ -10,6 +10,7 @@ from hypergauge.dashboards.terminal.comparison_sheet import sheet
 from hypergauge.insight.comparison.comparison import compare
 from hypergauge.insight.comparison.trust import trust
 from hypergauge.sql.queries.notices import Notice
+from hypergauge.sql.runs.calibrations import Calibration, store_calibrations
 from tests.support.world import World
 
 START = time.time() // 60 * 60 - 7200
@@ -138,6 +139,34 @@ def test_runs_that_chose_their_exporters_are_not_partly_measured(world: World) -
     assert [row["coverage"] for row in found.as_dict()["quality"]] == [None, None]
     kept = world.connection.execute("select run_id, intervals from runs order by started_at").fetchall()
     assert kept == [(one, {"host": 10, "nvml": 0.5}), (two, {})]
+
+
+def test_what_measuring_costs_is_named_where_it_was_calibrated(world: World) -> None:
+    """By the calibration that measured as much or more, and has the smallest upper end."""
+    for number, every in ((1, 1), (2, 5)):
+        run(world, number, every=every)
+    world.connection.execute("select summarise(run_id) from runs")
+    host = world.connection.execute("select host from runs limit 1").fetchone()
+    assert host is not None
+
+    def calibration(listeners: str, exporters: dict[str, float], high: float, where: str = host[0]) -> Calibration:
+        return Calibration(where, "train.py", listeners, exporters, 9, 0.0, -0.01, high, 0.01, 1e8)
+
+    store_calibrations(
+        world.connection,
+        [
+            calibration("ps@2s", {"process": 2.0}, 0.002),
+            calibration("ps", {"process": 1.0}, 0.004),
+            calibration("", {"process": 1.0, "host": 1.0}, 0.006),
+            calibration("smi", {"nvml": 1.0}, 0.001),
+            calibration("ps", {"process": 0.1}, -0.001, "elsewhere"),
+        ],
+    )
+    found = [one for one in shown(world) if one.code == "measuring_costs"]
+    assert [(one.runs, one.values["most"]) for one in found] == [(["20/1/1"], 0.004), (["20/2/1"], 0.002)]
+    store_calibrations(world.connection, [calibration("ps", {"process": 1.0}, -0.001)])
+    found = [one for one in shown(world) if one.code == "measuring_costs"]
+    assert [(one.runs, one.values["most"]) for one in found] == [(["20/1/1", "20/2/1"], 0)], "the newer one replaced it"
 
 
 def test_what_must_not_be_compared_unseen(world: World) -> None:

@@ -31,6 +31,10 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "measured_differently", RUNS[:1], {"exporters": ["process"], "interval_seconds": [None], "coverage": [0.9]},
         "20/1/1: measured by process, 90% of the time.",
     ),
+    (
+        "measuring_costs", RUNS, {"most": 0.0042, "command": "python train.py", "repetitions": 12},
+        "20/1/1, 20/2/1: measuring costs at most 0.4% of the speed on this host, by 12 repetitions of python train.py.",
+    ),
     ("not_aligned", RUNS[:1], {"reason": "no_axis", "align": "epoch"}, "20/1/1 is left out: it has no epochs."),
     ("no_axis", RUNS, {"align": "phase:warm up"}, "No phase warm up, and so no curve: 20/1/1, 20/2/1."),
     (
@@ -150,6 +154,18 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     ("running", RUNS, {}, "Still running, with values as of now: 20/1/1, 20/2/1."),
     ("not_started", RUNS, {}, "Not started: 20/1/1, 20/2/1."),
 ]  # fmt: skip
+# Further forms of a notice.
+FORMS: list[tuple[str, list[str], dict[str, Any], str]] = [
+    (
+        "measured_differently", RUNS[:1], {"exporters": ["host", "nvml"], "intervals": {"host": 10, "nvml": 0.1}, "coverage": [None]},
+        "20/1/1: measured by host every 10 s and nvml every 0.1 s.",
+    ),
+    ("measured", RUNS, {"exporters": [], "interval_seconds": [None, None], "coverage": [None, None]}, "Measured by no exporter."),
+    (
+        "measuring_costs", RUNS[:1], {"most": 0.0, "command": "", "repetitions": 4},
+        "20/1/1: measuring costs at most 0.0% of the speed on this host, by 4 repetitions of another user's training.",
+    ),
+]  # fmt: skip
 REASONS: list[tuple[str, dict[str, Any], str]] = [
     ("no_axis", {"align": "phase:warm up"}, "it has no phase warm up"),
     ("raw_samples_deleted", {}, "its raw samples are deleted"),
@@ -177,7 +193,7 @@ REASONS: list[tuple[str, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("code", "runs", "values", "text"), CASES, ids=[code for code, *_ in CASES])
+@pytest.mark.parametrize(("code", "runs", "values", "text"), [*CASES, *FORMS], ids=[code for code, *_ in CASES + FORMS])
 def test_wording(world: World, code: str, runs: list[str], values: dict[str, Any], text: str) -> None:
     [notice] = notices(world.connection, [Fact(code, runs, values)])
     assert (notice.code, notice.runs, notice.values, notice.text) == (code, runs, values, text)

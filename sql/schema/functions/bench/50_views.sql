@@ -287,7 +287,8 @@ returns table (run_id text, listeners text[], intervals jsonb) language sql stab
         group by p.run_id, p.summarised, p.place_id, p.sets, p.low, p.high, s.target_id, s.listener
     ), measured as (
         select run_id, listener,
-               min((select min(scrape_interval(s, sets, low, high)) from unnest(series) s where summarised)) as seconds
+               -- A run cuts its first and last sample short, of some series more than of others.
+               max((select max(scrape_interval(s, sets, low, high)) from unnest(series) s where summarised)) as seconds
         from given where not summarised or has_measured(series, sets, low, high)
         group by run_id, listener
     )

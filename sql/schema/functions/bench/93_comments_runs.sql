@@ -49,6 +49,19 @@ comment on column runs.exporters is 'exporters that its row chose, with seconds 
 comment on column runs.intervals is 'seconds between scrapes by exporter that measured it, once its summary is stored';
 comment on column runs.evaluated is 'whether the rules have been evaluated over the whole of it';
 
+comment on table calibrations is 'What exporters cost a training on a host, as bench calibrate found.';
+comment on column calibrations.host is 'host';
+comment on column calibrations.command is 'command of the training';
+comment on column calibrations.listeners is 'choice of exporters, as in an experiment file; empty for all';
+comment on column calibrations.exporters is 'seconds between scrapes by exporter that measured';
+comment on column calibrations.repetitions is 'number of its runs with this choice';
+comment on column calibrations.slowdown is 'relative change of the time for the same work, against no exporter';
+comment on column calibrations.low is 'lower end of its 95 % interval';
+comment on column calibrations.high is 'upper end of its 95 % interval';
+comment on column calibrations.cpu_share is 'share of the host''s cores that exporters and collector took';
+comment on column calibrations.memory_bytes is 'resident memory of exporters and collector';
+comment on column calibrations.calibrated_at is 'time of the calibration';
+
 comment on table placements is 'Placements of runs on hosts, GPUs and MIG instances.';
 comment on column placements.run_id is 'run';
 comment on column placements.host is 'host';

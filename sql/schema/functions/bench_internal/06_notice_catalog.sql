@@ -12,6 +12,7 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('replica_behind', 'warning', '{seconds}', 'the replica is more than 5 s behind'),
            ('measured', 'info', '{exporters,intervals,interval_seconds,coverage,overhead}', 'how the runs were measured; `intervals` are those of the exporters where they differ, `overhead` is the exporters'' share of the host''s cores'),
            ('measured_differently', 'info', '{exporters,intervals,interval_seconds,coverage,overhead}', 'the same for some of the runs, where others were measured differently'),
+           ('measuring_costs', 'info', '{most,command,repetitions}', 'the most that the runs'' exporters cost a training on their host, by `bench calibrate`'),
            ('not_aligned', 'warning', '{reason}', 'a run without a part in common with the others'),
            ('no_axis', 'warning', '{align}', 'runs without the axis of the chart'),
            ('runs_left_out', 'warning', '{metrics,total,drawn}', 'runs beyond the limit of a chart'),
@@ -235,6 +236,10 @@ returns text language sql immutable as $$
                                           notice_duration((p_values ->> 'seconds')::numeric))
         when 'measured' then notice_measured(p_values)
         when 'measured_differently' then format('%s: %s', some_of(p_runs), notice_measured(p_values))
+        when 'measuring_costs' then
+            format('%s: measuring costs at most %s of the speed on this host, by %s repetitions of %s.', some_of(p_runs),
+                   notice_percent((p_values ->> 'most')::numeric, 1), p_values ->> 'repetitions',
+                   coalesce(nullif(p_values ->> 'command', ''), 'another user''s training'))
         when 'not_aligned' then format('%s is left out: %s.', some_of(p_runs), notice_reason(p_values))
         when 'no_axis' then
             format('no %s, and so no curve: %s.', notice_axis(p_values ->> 'align'), some_of(p_runs))
@@ -322,6 +327,7 @@ create or replace function bench_dashboard.notice_title(p_code text) returns tex
         when 'replica_behind' then 'a replica that is behind'
         when 'measured' then 'how the runs were measured'
         when 'measured_differently' then 'runs measured differently'
+        when 'measuring_costs' then 'what measuring costs'
         when 'not_aligned' then 'runs without the common part'
         when 'no_axis' then 'runs without the axis'
         when 'runs_left_out' then 'runs left out'

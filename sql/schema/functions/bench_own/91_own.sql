@@ -89,6 +89,11 @@ begin
     end loop;
 end $$;
 
+-- What measuring cost on the hosts of own runs; commands are those of other users.
+create or replace view bench_own.calibrations with (security_barrier) as
+select host, ''::text as command, listeners, exporters, repetitions, slowdown, low, high, cpu_share, memory_bytes, calibrated_at
+from bench.calibrations where host in (select host from bench_own.runs);
+
 -- Return the label of a run, for a row of these views.
 create or replace function bench_own.run_label(w bench_own.workloads, r bench_own.runs) returns text language sql stable as $$
     select bench.run_label(row(w.*)::bench.workloads, row(r.*)::bench.runs)

@@ -1,4 +1,4 @@
--- Exporters that a run's row chooses, each with its scrape interval, and how collectors follow these choices.
+-- Exporters that a run's row chooses, each with its scrape interval, how collectors follow these choices, and what exporters cost.
 
 alter table bench.runs
     -- Seconds between scrapes by exporter, null for those of the configuration. Null where all exporters measure the run.
@@ -16,4 +16,20 @@ create table bench_internal.followed_choices (
     collector text not null,               -- source of its batches
     interval  double precision,            -- seconds between scrapes; 0 for none; null for the configured ones
     run_ids   text[] not null              -- runs of its host at the collector's last look
+);
+
+-- What exporters cost a training on a host, as `bench calibrate` found.
+create table bench.calibrations (
+    host          text not null,
+    command       text not null,
+    listeners     text not null,           -- as in an experiment file
+    exporters     jsonb not null check (jsonb_typeof(exporters) = 'object'),  -- seconds between scrapes by exporter
+    repetitions   integer not null,
+    slowdown      double precision not null,
+    low           double precision not null,
+    high          double precision not null,
+    cpu_share     double precision not null,
+    memory_bytes  double precision not null,
+    calibrated_at timestamptz not null default now(),
+    primary key (host, command, listeners)
 );

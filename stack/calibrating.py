@@ -1,0 +1,215 @@
+"""Runs of a training with each choice of exporters in turn, in random order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+
+import psutil
+
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import ServiceFailed
+from hypergauge.core.services import Service, Stack
+from hypergauge.insight.calibration import BASELINE, Cost, Repetition, costs, is_settled
+from hypergauge.insight.sharing.progress import progress_of
+from hypergauge.scheduler.events import Event
+from hypergauge.scheduler.executors.local import LocalExecutor
+from hypergauge.scheduler.job import Job
+from hypergauge.scheduler.plan.plan import PlannedWorkload
+from hypergauge.scheduler.plan.policy import Policy
+from hypergauge.sql.queries.report import qualities
+from hypergauge.sql.runs import experiments
+from hypergauge.sql.runs.calibrations import Calibration, store_calibrations
+from hypergauge.sql.runs.selection import select_run
+from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.session import Session
+
+__all__ = ["Limits", "calibrate"]
+
+_NAME = "bench calibrate"
+# Intervals of two or three repetitions are wide, or narrow by chance.
+_LEAST_BLOCKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """End of a calibration.
+
+    Attributes
+    ----------
+    seconds
+        No run begins that would end later, once each choice has two repetitions.
+    within
+        Largest half width of an interval, as a relative change of speed.
+    """
+
+    seconds: float
+    within: float
+
+
+def calibrate(
+    executor: LocalExecutor, jobs: Mapping[str, Job], limits: Limits, *, seed: int, report: Callable[[str], None]
+) -> tuple[str, list[Cost]]:
+    """Run a training with each choice of exporters until the intervals are small, or time is up; store the costs.
+
+    Each block has all choices once, in random order, so that a drift of the host's speed costs all of them alike. A first run
+    warms caches up and does not count.
+
+    Parameters
+    ----------
+    jobs
+        Job of the training by the text of the choice; one is `BASELINE`.
+    report
+        Called with the state after each block.
+
+    Returns
+    -------
+    workload
+        Selector of the runs; each choice is a position of this workload.
+    costs
+        Cost of each choice.
+
+    Raises
+    ------
+    ServiceFailed
+        A run has failed.
+    """
+    with Session(
+        executor.database, notify=lambda message: executor.report(Event("warning", "", message=message))
+    ) as session:
+        experiment, workload = session(experiments.next_command_workload)
+        session.lock(partial(experiments.lock_command, workload=workload))
+        calibrating = _Calibrating(executor, session, experiment, workload, limits, report)
+        return f"{experiment}/{workload}", calibrating.run(jobs, Random(seed))
+
+
+@dataclass
+class _Calibrating:
+    """Calibration in progress."""
+
+    executor: LocalExecutor
+    session: Session
+    experiment: int
+    workload: int
+    limits: Limits
+    report: Callable[[str], None]
+    began: float = field(default_factory=time.monotonic)
+    _used: float = 0.0
+    _memory: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._show = self.executor.report
+        self.executor = replace(self.executor, report=self._observe)
+
+    def run(self, jobs: Mapping[str, Job], random: Random) -> list[Cost]:
+        measured: dict[str, list[Repetition]] = {listeners: [] for listeners in jobs}
+        positions = {listeners: number for number, listeners in enumerate(jobs, 1)}
+        self._repetition(replace(jobs[BASELINE], name="warm-up", position=len(jobs) + 1))
+        for block in self._blocks(measured):
+            for listeners in random.sample(list(jobs), len(jobs)):
+                if not self._has_time(measured):
+                    break
+                job = replace(jobs[listeners], position=positions[listeners], attempt=block)
+                measured[listeners].append(self._repetition(job))
+        found = costs(measured)
+        shown = jobs[BASELINE].shown_command
+        self.session(store_calibrations, [_stored(shown, one) for one in found if one.slowdown is not None])
+        return found
+
+    def _blocks(self, measured: Mapping[str, Sequence[Repetition]]) -> Iterator[int]:
+        block = 0
+        while self._has_time(measured):
+            if block:
+                found = costs(measured)
+                self.report(_state(block, found))
+                if block >= _LEAST_BLOCKS and is_settled(found, self.limits.within):
+                    return
+            block += 1
+            yield block
+
+    def _has_time(self, measured: Mapping[str, Sequence[Repetition]]) -> bool:
+        if min(map(len, measured.values())) < 2:
+            return True
+        longest = max(one.duration for some in measured.values() for one in some)
+        return time.monotonic() - self.began + longest <= self.limits.seconds
+
+    def _repetition(self, job: Job) -> Repetition:
+        planned = PlannedWorkload(self.experiment, self.workload, ())
+        [outcome] = self.executor.workload(planned, _NAME, Policy()).run([job])
+        if outcome.status != "finished":
+            raise ServiceFailed(f"the run {job.name} ended as {outcome.status}: bench logs {outcome.run_id[:8]}")
+        self.executor.settle([outcome.run_id])
+        return self.session(_repetition, outcome.run_id, self._used, self._memory)
+
+    def _observe(self, event: Event) -> None:
+        """Read the clocks of exporters and collector at the start and the end of the run itself."""
+        if event.kind == "started":
+            self._used = _cpu_seconds(self.executor.settings)
+        elif event.kind == "ended":
+            self._used = _cpu_seconds(self.executor.settings) - self._used
+            self._memory = _memory_bytes(self.executor.settings)
+        self._show(event)
+
+
+def _repetition(connection: Connection, run_id: str, cpu_seconds: float, memory_bytes: float) -> Repetition:
+    run = select_run(connection, run_id)
+    [quality] = qualities(connection, [run_id])
+    duration = run.duration or 0.0
+    progress = progress_of(connection, [run], "step").get(run_id)
+    pace = progress.pace(0.0, duration) if progress is not None else 0.0
+    return Repetition(
+        duration, pace or None, quality.intervals, cpu_seconds / duration / (os.cpu_count() or 1), memory_bytes
+    )
+
+
+def _services(settings: Settings) -> dict[str, Service]:
+    """Return the exporters and the collector of this stack."""
+    return {
+        name: service
+        for name, service in Stack(settings).services().items()
+        if name == "collector" or name.startswith("exporter-")
+    }
+
+
+def _cpu_seconds(settings: Settings) -> float:
+    """Return the CPU time that exporters and collector have used, with their child processes."""
+    total = 0.0
+    for service in _services(settings).values():
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(service.pid)
+            for one in (process, *process.children(recursive=True)):
+                total += sum(one.cpu_times()[:4])
+    return total
+
+
+def _memory_bytes(settings: Settings) -> float:
+    """Return the resident memory of exporters and collector, with their child processes."""
+    total = 0.0
+    for service in _services(settings).values():
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(service.pid)
+            total += sum(one.memory_info().rss for one in (process, *process.children(recursive=True)))
+    return total
+
+
+def _state(block: int, found: Sequence[Cost]) -> str:
+    widest = max(one.half_width for one in found)
+    known = f"the widest interval is ± {widest:.1%}" if widest < float("inf") else "no intervals yet"
+    return f"after {block} {'repetition' if block == 1 else 'repetitions'} of each choice: {known}"
+
+
+def _stored(command: str, one: Cost) -> Calibration:
+    assert one.slowdown is not None
+    value, low, high = one.slowdown.value, one.slowdown.low, one.slowdown.high
+    assert low is not None
+    assert high is not None
+    return Calibration(
+        platform.node(), command, one.listeners, one.exporters, one.repetitions, value - 1, low - 1, high - 1, one.cpu_share,
+        one.memory_bytes,
+    )  # fmt: skip
