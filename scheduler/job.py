@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ from typing import Any
 from hypergauge.core.errors import BadRequest
 from hypergauge.gpu import Gpu, Inventory
 from hypergauge.scheduler.experiment import parameters
-from hypergauge.scheduler.experiment.cells import Collocation
+from hypergauge.scheduler.experiment.cells import Collocation, Environment
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile, Row, fingerprint
 from hypergauge.scheduler.experiment.parameters import HIDDEN
-from hypergauge.scheduler.launch.commands import command_of
+from hypergauge.scheduler.launch.commands import command_in, command_of
 from hypergauge.scheduler.launch.launch import Command
 from hypergauge.scheduler.profilers import problems
 from hypergauge.sql.ingest.choices import Choice
@@ -115,37 +115,44 @@ def job_from_command(
     name: str | None,
     devices: tuple[Gpu, ...] | None,
     collocation: Collocation | None = None,
+    environment: Environment | None = None,
     exporters: Choice | None = None,
     profilers: tuple[str, ...] = (),
+    notify: Callable[[str], None] = lambda _: None,
 ) -> Job:
     """Return the job of a command as typed.
+
+    Parameters
+    ----------
+    environment
+        Its environment; by default that of the shell.
+    notify
+        Receiver of messages about an environment that is created.
 
     Raises
     ------
     BadRequest
-        A profiler cannot be used.
+        A profiler or the environment cannot be used.
     """
-    collocation, python = collocation or Collocation(), _python_of(words)
+    collocation, environment = collocation or Collocation(), environment or Environment()
+    command = _as_typed(words) if environment == Environment() else command_in(environment, words, notify)
+    python = command.python
     script = python is not None and any(word.endswith(".py") for word in words[1:2])
-    for problem in problems(profilers, python or sys.executable, script=script):
+    for problem in problems(profilers, None if command.container else python or sys.executable, script=script):
         raise BadRequest(problem)
     uuids = None if devices is None else [gpu.uuid for gpu in devices]
+    identity = [list(words), uuids, str(collocation), *profilers]
+    if environment != Environment():
+        identity.append(str(environment))
     return Job(
         name=name or _name_of(words),
-        command=Command(
-            tuple(words),
-            Path.cwd(),
-            {},
-            python=python,
-            folders=_folders_of(words),
-            shown=parameters.shown(words),
-        ),
+        command=command,
         params=parameters.named(words[1:]),
         shown_command=parameters.shown(words),
-        environment="-",
+        environment=str(environment),
         collocation=collocation,
         devices=devices,
-        fingerprint=hashlib.sha256(json.dumps([list(words), uuids, str(collocation), *profilers]).encode()).hexdigest(),
+        fingerprint=hashlib.sha256(json.dumps(identity).encode()).hexdigest(),
         position=1,
         attempt=1,
         exporters=exporters,
@@ -153,9 +160,21 @@ def job_from_command(
         request={
             "directory": str(Path.cwd()),
             "words": shlex.split(parameters.shown(words)),
+            "environment": str(environment),
             "exporters": exporters,
             "profilers": list(profilers),
         },
+    )
+
+
+def _as_typed(words: Sequence[str]) -> Command:
+    return Command(
+        tuple(words),
+        Path.cwd(),
+        {},
+        python=_python_of(words),
+        folders=_folders_of(words),
+        shown=parameters.shown(words),
     )
 
 

@@ -246,6 +246,12 @@ def run(
             help="'MPS', 'MPS:NN' with NN percent of the threads, a MIG profile such as '3g.20gb', or '-' for neither.",
         ),
     ] = "-",
+    environment: Annotated[
+        str,
+        typer.Option(
+            metavar="ENV", help="'venv:PATH', 'conda:NAME', 'docker:IMAGE' or a name; by default the shell's."
+        ),
+    ] = "-",
     listeners: Annotated[
         str,
         typer.Option(metavar="NAMES", help="Exporters and profilers, as in a file: 'smi@100ms+perf', or 'none'."),
@@ -262,8 +268,8 @@ def run(
     settings = Settings.load(output_limit=output_limit)
     gpus = inventory(settings.simulate, settings.home)
     job = command_line_job(
-        command, gpus, name=name, devices=devices, collocation=collocation, listeners=listeners,
-        exporters=availability(settings) if listeners else None,
+        command, gpus, name=name, devices=devices, collocation=collocation, environment=environment, listeners=listeners,
+        exporters=availability(settings) if listeners else None, notify=_notify,
     )  # fmt: skip
     reactions()  # the run's rules start later, and a bad bench.toml would fail there
     with on_this_host(settings, copies_output=True) as executor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import string
@@ -23,11 +24,12 @@ from hypergauge.scheduler.environments import (
 from hypergauge.scheduler.environments.base import in_front_of_path
 from hypergauge.scheduler.environments.containers import Mount
 from hypergauge.scheduler.experiment import parameters, user_file
+from hypergauge.scheduler.experiment.cells import Environment
 from hypergauge.scheduler.experiment.csv_text import Problem
 from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile, ExperimentFile, Row
 from hypergauge.scheduler.launch.launch import Command
 
-__all__ = ["command_of", "command_problems", "environment_of", "make_environments"]
+__all__ = ["command_in", "command_of", "command_problems", "environment_of", "make_environments"]
 
 _PLACEHOLDERS = ("python", "model", "data", "params", "name")
 # A project's command with one of these characters needs a shell. Without them the supervisor starts the run directly.
@@ -36,21 +38,43 @@ _SHELL = frozenset("|&;<>$`(){}*?[]~#!=\\\n")
 
 def environment_of(file: ExperimentFile, row: Row) -> RunEnvironment:
     """Return the environment of a row."""
-    kind, value = row.environment.kind, row.environment.value
-    match kind:
-        case "self":
-            return Interpreter()
-        case "venv":
-            return VirtualEnvironment(file.candidates(value))
-        case "docker":
-            return DockerEnvironment(value, mounts=_data_mounts(row))
-    section = _section(row)
-    return _named(section, row) if section else CondaEnvironment(value, file.path.absolute().parent)
+    return _chosen(row.environment, file.candidates, file.path.absolute().parent, _data_mounts(row))
+
+
+def command_in(chosen: Environment, words: Sequence[str], notify: Callable[[str], None]) -> Command:
+    """Return a command as typed, in an environment; create the environment if it is missing.
+
+    A first word ``python`` is the interpreter of the environment. Paths count from the working directory.
+
+    Raises
+    ------
+    BadRequest
+        The environment cannot be used or created.
+    """
+    environment, section = (
+        _chosen(chosen, lambda value: [Path(value).expanduser().absolute()], Path.cwd()),
+        _section(chosen),
+    )
+    if problem := _environment_problem(chosen, environment, section):
+        raise BadRequest(problem)
+    _make(environment, notify)
+    python = environment.python()
+    of_python = re.fullmatch(r"python[0-9.]*", words[0]) is not None
+    script = Path(words[1]) if of_python and len(words) > 1 and words[1].endswith(".py") else None
+    return Command(
+        (python, *words[1:]) if of_python else tuple(words),
+        _directory(section),
+        {**environment.variables(), **(section.variables if section else {})},
+        python=python if of_python else None,
+        container=environment.container,
+        folders=_folders(script) if script is not None and script.is_file() else (),
+        shown=parameters.shown(words),
+    )
 
 
 def command_of(file: ExperimentFile, row: Row) -> Command:
     """Return the command of a row without problems."""
-    environment, section = environment_of(file, row), _section(row)
+    environment, section = environment_of(file, row), _section(row.environment)
     python, directory = environment.python(), _directory(section)
     variables = {**environment.variables(), **(section.variables if section else {})}
     public = shlex.split(parameters.shown(row.params))
@@ -81,14 +105,10 @@ def command_of(file: ExperimentFile, row: Row) -> Command:
 
 def command_problems(file: ExperimentFile, row: Row) -> Iterator[tuple[str, str]]:
     """Yield column and message of each error in a row's command and environment."""
-    environment, section = environment_of(file, row), _section(row)
+    environment, section = environment_of(file, row), _section(row.environment)
     wanted = row.model is not None and row.environment.kind == "named" and section is None
-    problem = None if wanted else environment.problem()  # the model's message covers both
-    if problem and row.environment.kind == "named" and not section:
-        known = named_environments()
-        hint = did_you_mean(row.environment.value, known) if known else ""
-        problem = f"{CONFIG_FILE} has no section [environments.{row.environment.value}]{hint}, and {problem}"
-    if problem:
+    # The model's message covers both.
+    if not wanted and (problem := _environment_problem(row.environment, environment, section)):
         yield "Environment", problem
     if row.model:
         if message := _entry_problem(section, row, environment):
@@ -110,28 +130,56 @@ def make_environments(file: ExperimentFile, rows: Iterable[Row], notify: Callabl
         An environment cannot be created; the message ends with the last lines of the output.
     """
     for row in rows:
-        environment = environment_of(file, row)
-        if (what := environment.to_make()) is None:
-            continue
-        notify(f"Making {what} …")
-        began = time.monotonic()
         try:
-            environment.make()
+            _make(environment_of(file, row), notify)
         except BadRequest as error:
             cell = row.cells["Environment"]
             raise BadExperimentFile(file.path, [Problem(cell.line, cell.column, f"Environment: {error}")]) from error
+
+
+def _make(environment: RunEnvironment, notify: Callable[[str], None]) -> None:
+    if (what := environment.to_make()) is not None:
+        notify(f"Making {what} …")
+        began = time.monotonic()
+        environment.make()
         notify(f"Made in {time.monotonic() - began:.0f} s.")
 
 
-def _section(row: Row) -> NamedEnvironment | None:
-    return named_environments().get(row.environment.value) if row.environment.kind == "named" else None
+def _chosen(
+    chosen: Environment, candidates: Callable[[str], Sequence[Path]], folder: Path, data: tuple[Mount, ...] = ()
+) -> RunEnvironment:
+    """Return an environment; `candidates` are the paths that a name may mean, `folder` that of an ``environment.yml``."""
+    match chosen.kind:
+        case "self":
+            return Interpreter()
+        case "venv":
+            return VirtualEnvironment(candidates(chosen.value))
+        case "docker":
+            return DockerEnvironment(chosen.value, mounts=data)
+    section = _section(chosen)
+    return _named(section, data) if section else CondaEnvironment(chosen.value, folder)
 
 
-def _named(section: NamedEnvironment, row: Row) -> RunEnvironment:
+def _environment_problem(
+    chosen: Environment, environment: RunEnvironment, section: NamedEnvironment | None
+) -> str | None:
+    problem = environment.problem()
+    if problem and chosen.kind == "named" and not section:
+        known = named_environments()
+        hint = did_you_mean(chosen.value, known) if known else ""
+        return f"{CONFIG_FILE} has no section [environments.{chosen.value}]{hint}, and {problem}"
+    return problem
+
+
+def _section(chosen: Environment) -> NamedEnvironment | None:
+    return named_environments().get(chosen.value) if chosen.kind == "named" else None
+
+
+def _named(section: NamedEnvironment, data: tuple[Mount, ...]) -> RunEnvironment:
     folder = section.folder
     if section.docker is not None:
         mounts = tuple(Mount.parse(text, folder) for text in section.mounts)
-        return DockerEnvironment(section.docker, section.python or "python", (*_data_mounts(row), *mounts))
+        return DockerEnvironment(section.docker, section.python or "python", (*data, *mounts))
     if section.conda is not None:
         return CondaEnvironment(section.conda, folder)
     if section.venv is not None:

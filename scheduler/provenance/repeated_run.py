@@ -11,7 +11,7 @@ from typing import Any
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.gpu import Inventory
-from hypergauge.scheduler.experiment.cells import Collocation
+from hypergauge.scheduler.experiment.cells import Collocation, Environment
 from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile, ExperimentFile
 from hypergauge.scheduler.experiment.parameters import HIDDEN
 from hypergauge.scheduler.job import Job, job_from_command, job_from_row
@@ -97,6 +97,7 @@ class RepeatedRun:
                 name=name,
                 devices=devices,
                 collocation=Collocation.parse(self.content["collocation"]),
+                environment=Environment.parse(request.get("environment", "-")),
                 exporters=request.get("exporters"),
                 profilers=tuple(request.get("profilers", ())),
             )

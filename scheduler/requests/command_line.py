@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hypergauge.core.errors import BadRequest
 from hypergauge.gpu import Inventory
-from hypergauge.scheduler.experiment.cells import Collocation, parse_listeners
+from hypergauge.scheduler.experiment.cells import Collocation, Environment, parse_listeners
 from hypergauge.scheduler.job import Job, job_from_command
 from hypergauge.scheduler.plan.checks import listener_problem
 from hypergauge.scheduler.plan.collocation import collocation_problem
@@ -16,7 +16,8 @@ __all__ = ["command_line_job"]
 
 def command_line_job(
     command: Sequence[str], inventory: Inventory, *, name: str | None = None, devices: str | None = None,
-    collocation: str = "-", listeners: str = "", exporters: Mapping[str, str | None] | None = None,
+    collocation: str = "-", environment: str = "-", listeners: str = "", exporters: Mapping[str, str | None] | None = None,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> Job:  # fmt: skip
     """Return the job of a command on this host.
 
@@ -26,10 +27,14 @@ def command_line_job(
         Words of GPUs, joined by ``+``. ``None``: those that the shell sees; empty: none, they are hidden.
     collocation
         Text of a collocation.
+    environment
+        Text of an environment.
     listeners
         Text of exporters and profilers, as in a file.
     exporters
         Installed exporters by name, with the reason why one cannot work on this host, else ``None``.
+    notify
+        Receiver of messages about an environment that is created.
 
     Raises
     ------
@@ -48,5 +53,6 @@ def command_line_job(
         if problem := listener_problem(exporter, exporters or {}):
             raise BadRequest(f"--listeners: {problem}")
     return job_from_command(
-        command, name=name, devices=chosen, collocation=wanted, exporters=choice, profilers=profilers
-    )
+        command, name=name, devices=chosen, collocation=wanted, environment=Environment.parse(environment),
+        exporters=choice, profilers=profilers, notify=notify,
+    )  # fmt: skip

@@ -95,6 +95,15 @@ def test_a_run_sees_the_client_alone_of_us_in_another_environment(
     assert metrics(home, there["isolated"]) == [("accuracy", 1, 0.75)]
 
 
+def test_a_command_runs_in_another_environment_and_is_repeated_there(home: Home, environment: Path) -> None:
+    script = ("import sys; print(sys.prefix)",)
+    home.bench("run", "--environment", f"venv:{environment}", "--name", "abroad", "--", "python", "-c", *script)
+    [run] = [one for one in home.runs(1_000_000) if one["name"] == "abroad"]
+    home.bench("schedule", "--from-run", run["run_id"])
+    runs = [one for one in home.runs(1_000_000) if one["name"] == "abroad"]
+    assert [home.output(one["run_id"]).decode().strip() for one in runs] == [str(environment)] * 2
+
+
 @pytest.mark.parametrize("interpreter", ["here", "there"])
 def test_a_script_gets_its_own_modules_and_the_client(
     home: Home, interpreter: str, request: pytest.FixtureRequest
@@ -149,6 +158,15 @@ def elsewhere(equipped: Home) -> dict[str, dict[str, Any]]:
     printed = equipped.bench("schedule", sheet.path)
     assert f"{equipped.folder}/environment.yml" in printed
     return {run["name"]: run for run in equipped.runs(33)}
+
+
+def test_a_command_runs_in_a_container(equipped: Home, elsewhere: object) -> None:
+    inside = (SCRIPTS / "surroundings.py", "--lr", "0.2")
+    equipped.bench("run", "--environment", f"docker:{IMAGE}", "--name", "boxed", "--", "python", *map(str, inside))
+    [run] = [one for one in equipped.runs(1_000_000) if one["name"] == "boxed"]
+    found = surroundings(equipped, run)
+    assert found["arguments"] == ["--lr", "0.2"]
+    assert "ONLY_IN_THE_SHELL" not in found["variables"]
 
 
 def surroundings(home: Home, run: dict[str, Any]) -> dict[str, Any]:

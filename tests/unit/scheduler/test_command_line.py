@@ -60,3 +60,32 @@ def test_listeners_that_cannot_be_used_are_refused(
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     with pytest.raises(BadRequest, match=names):
         command_line_job(command.split(), GPUS, listeners=listeners, exporters={"host": None, "rapl": "no counters"})
+
+
+def test_a_command_in_a_virtual_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its interpreter is the environment's, as is a program that only the environment has."""
+    python = tmp_path / "env" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    monkeypatch.chdir(tmp_path)
+    job = command_line_job(["python3", "train.py", "--token", "x"], GPUS, environment="venv:env")
+    assert job.command.words == (str(python), "train.py", "--token", "x")
+    assert (job.shown_command, job.environment) == ("python3 train.py --token '***'", "venv:env")
+    assert job.command.variables["PATH"].startswith(f"{python.parent}{os.pathsep}")
+    assert command_line_job(["torchrun", "x"], GPUS, environment="venv:env").command.words == ("torchrun", "x")
+
+
+@pytest.mark.parametrize(
+    ("environment", "names"),
+    [
+        ("venv:none", "there is no virtual environment in .*/none"),
+        ("vemv:env", "unknown kind of environment 'vemv'.*did you mean 'venv'"),
+        ("nowhere", r"bench.toml has no section \[environments.nowhere\]"),
+    ],
+)
+def test_an_environment_that_cannot_be_used_is_refused(
+    environment: str, names: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadRequest, match=names):
+        command_line_job(["true"], GPUS, environment=environment)
