@@ -264,7 +264,9 @@ def test_a_collector_scrapes_and_serves_over_tls(site: Site, dsn: str, new_folde
         targets.write_text(json.dumps({"scrape_configs": jobs}))
         options = ["--web-config", str(site.web("server")), "--bind", "0.0.0.0"]
         with Collecting(dsn, new_folder() / "over-tls", targets, options, web=site) as collector:
-            wait_for(lambda: collector.metric("targets") == {"up": 1, "down": 1, "taken": 0}, "both scrapes")
+            wait_for(
+                lambda: collector.metric("targets") == {"up": 1, "down": 1, "taken": 0, "paused": 0}, "both scrapes"
+            )
             assert "certificate has expired" in collector.output()
             variables = {"BENCH_DSN": dsn, "BENCH_HOME": str(tmp_path / "home")}
 

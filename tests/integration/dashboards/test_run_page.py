@@ -45,6 +45,17 @@ def span(
     )
 
 
+def test_the_card_of_a_run_names_what_measured_it(world: World, start: float) -> None:
+    host, none = (
+        world.run(start, start + 60, position=n, exporters=choice) for n, choice in ((1, {"host": 2.0}), (2, {}))
+    )
+    times = [start + at for at in range(2, 60, 2)]
+    world.write(world.gauge("node_load1", times, [1.0] * len(times), dt=2.0))
+    world.connection.execute("select summarise(run_id) from runs")
+    found = [dict(query(world, "select what, value from run_card(%s)", run))["measured"] for run in (host, none)]
+    assert found == ["every 2.0 s", "by no exporter, as its row says"]
+
+
 def test_the_card_of_a_run_shows_what_it_has(world: World, start: float) -> None:
     run = world.run(start, start + 60, gpu=uuid(0), name="resnet", simulated=True)
     world.run(start, start + 60, position=2, gpu=uuid(0))

@@ -12,7 +12,7 @@ RELATIONS = {
     "experiments": "experiment_id name source created_at",
     "workloads": "workload_id experiment_id workload status started_at ended_at",
     "runs": "run_id mlflow_run_id workload_id position attempt name owner status started_at ended_at exit_code reason "
-    "command environment collocation params host keep simulated profilers",
+    "command environment collocation params host keep simulated profilers exporters intervals",
     "placements": "run_id host gpu_uuid gpu_instance_id mig_uuid root_pid started_at ended_at",
     "metrics": "metric match quantity unit scale kind combine preference whole_device help",
     "places": "place_id kind host gpu_uuid gpu_instance_id",
@@ -32,6 +32,7 @@ RELATIONS = {
     "rule_actions": "run_id rule started_at action severity evidence asked_at begun_at ended_at outcome detail",
     "run_quality": "run_id coverage interval_seconds simulated profiled shared throttled overhead",
     "accounting": "run_id step state elapsed_seconds cpu_seconds max_rss_bytes energy_joules",
+    "calibrations": "host command listeners exporters repetitions slowdown low high cpu_share memory_bytes calibrated_at",
     "targets": "target_id host listener url last_seen up",
     "devices": "place_id kind host gpu_uuid gpu_instance_id device model profile simulated",
     "run_list": "run_id experiment_id workload_id workload position attempt run title name status seconds coverage",

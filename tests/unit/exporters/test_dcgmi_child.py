@@ -18,6 +18,7 @@ from hypergauge.core.errors import ServiceFailed
 from hypergauge.core.system.processes import read_stat
 from hypergauge.exporters.dcgm import DcgmExporter
 from hypergauge.exporters.dcgm.fields import default_list
+from hypergauge.exporters.serving.pace import Pace
 from tests.support.exporters.dcgm import DCGMI, NoNvml, Played, exposition, until, values
 from tests.support.waiting import HUNG_SECONDS
 
@@ -182,6 +183,7 @@ def test_an_ended_child_is_restarted(played: Played) -> None:
 
 def test_a_slow_start_is_no_failure(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hypergauge.exporters.dcgm.dmon._FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(Pace, "scraped", lambda _: 1.0)
     exporter, _ = played("h100")
     assert exposition(exporter) == "", "no values yet, and no failure either"
     first = child(exporter)

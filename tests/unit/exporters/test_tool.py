@@ -17,11 +17,18 @@ import pytest
 
 from hypergauge.exporters.serving import child
 from hypergauge.exporters.serving import tool as module
+from hypergauge.exporters.serving.pace import Pace
 from hypergauge.exporters.serving.tool import Tool
 from tests.support.waiting import HUNG_SECONDS
 
 # Its pid and a count, twenty times per second.
 SPEAKS = "i=0; while :; do i=$((i + 1)); echo $$ $i; sleep 0.05; done"
+
+
+@pytest.fixture
+def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pace of one second, however often a test reads."""
+    monkeypatch.setattr(Pace, "scraped", lambda _: 1.0)
 
 
 @pytest.fixture
@@ -53,6 +60,20 @@ def has_ended(pid: int) -> bool:
         return True
 
 
+def test_it_is_restarted_for_another_pace(shell: Callable[..., Tool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the milliseconds between two lines as its last argument, but not before its first line."""
+    tool = shell('while :; do echo "$$ $0"; sleep 0.05; done')
+    pids = []
+    for seconds in (1.0, 1.0, 0.1, 0.1):
+        monkeypatch.setattr(Pace, "scraped", lambda _, seconds=seconds: seconds)
+        pid, milliseconds = tool.line().split()
+        assert milliseconds == str(round(1000 * seconds))
+        pids.append(pid)
+    assert pids[0] == pids[1] != pids[2] == pids[3]
+    assert has_ended(int(pids[0]))
+
+
+@pytest.mark.usefixtures("slowly")
 def test_the_last_line_is_kept(shell: Callable[..., Tool]) -> None:
     tool = shell(SPEAKS)
     pid, first = tool.line().split()
@@ -68,6 +89,7 @@ def test_it_starts_at_the_first_line(shell: Callable[..., Tool], tmp_path: Path)
     assert (tmp_path / "started").exists()
 
 
+@pytest.mark.usefixtures("slowly")
 def test_it_outlives_the_thread_that_started_it(shell: Callable[..., Tool]) -> None:
     tool = shell(SPEAKS)
     lines: list[str] = []

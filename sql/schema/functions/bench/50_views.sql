@@ -236,7 +236,8 @@ select r.run_id,
        coalesce(sampling_interval(q.seen, q.n, (select min(s.series_id) from places p join series s using (place_id)
                                        where p.run_id = r.run_id and p.kind = 'process' and s.quantity = 'cpu_usage'),
                          r.started_at, coalesce(r.ended_at, now())),
-                (select min(seconds::float8) from jsonb_each_text(r.intervals) as i(exporter, seconds))) as interval_seconds,
+                (select min(seconds::float8) from jsonb_each_text(r.intervals) as i(exporter, seconds)
+                 where not r.exporters ? 'process')) as interval_seconds,
        m.simulated, m.profiled, m.shared,
        q.throttled,
        (select sum(total) filter (where quantity = 'listener_cpu_usage')
@@ -288,7 +289,7 @@ returns table (run_id text, listeners text[], intervals jsonb) language sql stab
     ), measured as (
         select run_id, listener,
                -- A run cuts its first and last sample short, of some series more than of others.
-               max((select max(scrape_interval(s, sets, low, high)) from unnest(series) s where summarised)) as seconds
+               max((select max(scrape_interval(s, sets, low, high)) from unnest(series[:2]) s where summarised)) as seconds
         from given where not summarised or has_measured(series, sets, low, high)
         group by run_id, listener
     )

@@ -19,9 +19,9 @@ returns table (what text, value text) language sql stable rows 20 as $$
         (9, 'host', r.host),
         (10, 'devices', device_label(r.run_id)),
         (11, 'collocation', nullif(r.collocation, '-')),
-        (12, 'measured', concat_ws(', ', case when r.exporters = '{}' then 'by no exporter, as its row says' end,
-                                   round(100 * q.coverage::numeric, 1) || ' % of its time',
-                                   'every ' || round(q.interval_seconds::numeric, 1) || ' s')),
+        (12, 'measured', case when r.exporters = '{}' then 'by no exporter, as its row says'
+                              else coalesce(round(100 * q.coverage::numeric, 1) || ' % of its time, ', '')
+                                   || 'every ' || round(q.interval_seconds::numeric, 1) || ' s' end),
         (13, 'overhead', round(100 * q.overhead::numeric, 1) || ' % of the host''s cores, for the exporters'),
         (14, 'throttled', case when q.throttled then 'the clocks of its GPUs were kept down at some time' end),
         (15, 'id', r.run_id),
