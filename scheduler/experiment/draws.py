@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import combinations_with_replacement
 from random import Random
 
-__all__ = ["DISTRIBUTIONS", "Value", "draw"]
+__all__ = ["DISTRIBUTIONS", "Value", "draw", "drawn_pairs"]
 
 Value = bool | int | float | str
 
@@ -34,6 +35,18 @@ def draw(distribution: str, given: Sequence[Value], *, name: str, seed: int, cou
     make = DISTRIBUTIONS[distribution](given)
     random = Random(f"{seed}/{name}")
     return [make(random.random()) for _ in range(count)]
+
+
+def drawn_pairs(points: int, share: float, seed: int) -> list[tuple[int, int]]:
+    """Return a share of all pairs of points, by their indices in order; a point is also paired with itself.
+
+    At least one pair is drawn. Whether a pair comes before another does not depend on the number of points.
+    """
+    pairs = list(combinations_with_replacement(range(points), 2))
+    count = max(1, round(share * len(pairs)))
+    if count == len(pairs):
+        return pairs
+    return sorted(sorted(pairs, key=lambda pair: Random(f"{seed}/{pair[0]}/{pair[1]}").random())[:count])
 
 
 def _uniform(given: Sequence[Value]) -> Callable[[float], Value]:

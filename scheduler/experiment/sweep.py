@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hypergauge.core.errors import BadRequest
-from hypergauge.scheduler.experiment.draws import Value
+from hypergauge.scheduler.experiment.draws import Value, drawn_pairs
 from hypergauge.scheduler.experiment.sweep_file import SweepFile
 
 __all__ = ["rows", "rows_of", "write"]
 
-_MOST_ROWS = 100_000
+_MOST_ROWS, _MOST_PAIRS = 100_000, 1_000_000
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -38,7 +38,7 @@ def rows(sweep: SweepFile) -> list[dict[str, str]]:
     """Return the rows of a sweep, as cells by column.
 
     The points are all combinations of draws and grid values. Each workload size and collocation adds one pass over all
-    points; a point keeps its name in every pass.
+    points, and then each collocation one over the pairs; a point keeps its name in every pass.
 
     Raises
     ------
@@ -47,7 +47,11 @@ def rows(sweep: SweepFile) -> list[dict[str, str]]:
     """
     draws = len(next(iter(sweep.draws.values()))) if sweep.draws else 1
     points = draws * math.prod(len(values) for values in sweep.grid.values())
-    count = points * len(sweep.collocations) * len(sweep.together)
+    every = points * (points + 1) // 2
+    if sweep.pairs is not None and every > _MOST_PAIRS:
+        raise BadRequest(f"the sweep has {every:,} pairs to draw from, but at most {_MOST_PAIRS:,} can be drawn from")
+    pairs = 0 if sweep.pairs is None else max(1, round(sweep.pairs[0] * every))
+    count = (points * len(sweep.together) + 2 * pairs) * len(sweep.collocations)
     if count > _MOST_ROWS:
         raise BadRequest(f"the sweep has {count:,} rows; an experiment file has at most {_MOST_ROWS:,}")
     width = len(str(points))
@@ -55,15 +59,25 @@ def rows(sweep: SweepFile) -> list[dict[str, str]]:
         (sweep.name if points == 1 else f"{sweep.name}-{number:0{width}}", _params(sweep.params, point))
         for number, point in enumerate(_points(sweep), start=1)
     ]
-    made = []
-    workload = sweep.workload
-    for together, collocation in itertools.product(sweep.together, sweep.collocations):
-        for first in range(0, len(named), together):
-            for position, (name, params) in enumerate(named[first : first + together]):
-                device = sweep.devices[position % len(sweep.devices)] if sweep.devices else ""
-                made.append(_row(sweep, workload, name, device, collocation, params))
-            workload += 1
-    return made
+    passes = [[named[first : first + together] for first in range(0, points, together)] for together in sweep.together]
+    if sweep.pairs is not None:
+        passes.append([[named[one], named[other]] for one, other in drawn_pairs(points, *sweep.pairs)])
+    workloads = itertools.chain.from_iterable(
+        ((collocation, members) for members in workloads)
+        for workloads, collocation in itertools.product(passes, sweep.collocations)
+    )
+    return [
+        _row(
+            sweep,
+            workload,
+            name,
+            sweep.devices[position % len(sweep.devices)] if sweep.devices else "",
+            collocation,
+            params,
+        )
+        for workload, (collocation, members) in enumerate(workloads, sweep.workload)
+        for position, (name, params) in enumerate(members)
+    ]
 
 
 def write(path: Path, made: list[dict[str, str]]) -> None:

@@ -47,6 +47,8 @@ class SweepFile:
         Values of each parameter; the rows have every combination.
     draws
         Random values of each parameter, equally many for each.
+    pairs
+        Share of all pairs of points that run side by side, and its seed; ``None`` for no pairs.
     """
 
     experiment: int
@@ -63,6 +65,7 @@ class SweepFile:
     together: tuple[int, ...]
     grid: Mapping[str, Sequence[Value]]
     draws: Mapping[str, Sequence[Value]]
+    pairs: tuple[float, int] | None = None
 
     @classmethod
     def read(cls, path: Path) -> SweepFile:
@@ -91,6 +94,7 @@ class SweepFile:
             together=one.together,
             grid=found.grid,
             draws=found.random.drawn() if found.random is not None else {},
+            pairs=(found.pairs.share, found.pairs.seed) if found.pairs is not None else None,
         )
 
 
@@ -242,10 +246,16 @@ class _Random(Section):
         return self
 
 
+class _Pairs(Section):
+    share: Annotated[float, Field(gt=0, le=1, description="a number above 0, at most 1")] = 1.0
+    seed: Annotated[int, Strict(), _whole(0, 2**63 - 1)] = 0
+
+
 class _File(Section):
     experiment: _Experiment
     grid: dict[_Name, Annotated[_Values, AfterValidator(_different)]] = Field(default_factory=dict)
     random: _Random | None = None
+    pairs: _Pairs | None = None
 
     @model_validator(mode="after")
     def _varied(self) -> Self:

@@ -78,6 +78,36 @@ def test_rows_share_workloads_and_the_same_point_has_one_name(write: Write) -> N
     ]  # fmt: skip
 
 
+def test_each_point_runs_beside_each_other_and_itself(write: Write) -> None:
+    """After it has run alone, as `bench interference` needs it."""
+    path = write(BASE + 'name = "n"\ndevices = "0"\n[grid]\nx = [1, 2]\n[pairs]\n')
+    assert column(path, "Workload", "Name", "Devices") == [
+        ("1", "n-1", "0"), ("2", "n-2", "0"),
+        ("3", "n-1", "0"), ("3", "n-1", "0"), ("4", "n-1", "0"), ("4", "n-2", "0"), ("5", "n-2", "0"), ("5", "n-2", "0"),
+    ]  # fmt: skip
+
+
+def test_a_share_of_the_pairs_is_drawn_and_stays_with_more_points(write: Write) -> None:
+    def pairs(points: int, share: float, seed: int = 3) -> list[tuple[str, ...]]:
+        text = BASE + f'name = "n"\n[grid]\nx = {list(range(points))}\n[pairs]\nshare = {share}\nseed = {seed}\n'
+        found = sweep.rows_of(write(text))[points:]
+        names = [row["Name"].partition("-")[2].lstrip("0") for row in found]
+        assert [one["Workload"] for one in found[::2]] == [str(points + n) for n in range(1, len(found) // 2 + 1)]
+        return list(zip(names[::2], names[1::2], strict=True))
+
+    assert len(pairs(6, 0.25)) == round(0.25 * 21)
+    assert pairs(6, 0.25) == pairs(6, 0.25) != pairs(6, 0.25, seed=4)
+    assert set(pairs(6, 0.25)) <= set(pairs(6, 0.5))
+    assert len(pairs(3, 0.001)) == 1
+    order = pairs(8, 0.999)
+    assert [pair for pair in order if set(pair) <= set("123456")] == pairs(6, 1.0)
+
+
+def test_too_many_pairs_are_refused(write: Write) -> None:
+    with pytest.raises(BadRequest, match=r"the sweep has 50,005,000 pairs to draw from, but at most 1,000,000"):
+        sweep.rows_of(write(BASE + f"[grid]\nx = {list(range(10_000))}\n[pairs]\nshare = 1e-6\n"))
+
+
 def test_names_sort_as_their_numbers(write: Write) -> None:
     names = column(write(BASE + f"[grid]\nx = {list(range(12))}\n"), "Name")
     assert (names[0], names[-1], names) == (("train-01",), ("train-12",), sorted(names))
@@ -200,6 +230,14 @@ def test_an_experiment_file_reads_what_a_sweep_has_written(values: list[Any], na
         (
             BASE + "devices = [0.5]\n[grid]\nx = [1]\n",
             "experiment.devices: must be a text in quotes or a list of texts, not 0.5",
+        ),
+        (
+            BASE + "[grid]\nx = [1]\n[pairs]\nshare = 0\n",
+            "pairs.share: expected a number above 0, at most 1",
+        ),
+        (
+            BASE + "[grid]\nx = [1]\n[pairs]\nshares = 0.5\n",
+            "pairs.shares: unknown key 'shares' (did you mean 'share'?)",
         ),
         (BASE + 'listeners = "host++"\n[grid]\nx = [1]\n', "experiment.listeners: 'host++' has an empty exporter name"),
         (
