@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from hypergauge.cli.common import console, counted, primary
 from hypergauge.cli.help import Commands
+from hypergauge.cli.running.detached import DETACH, in_background
 from hypergauge.cli.running.plan_tables import show_partitions, show_plan
 from hypergauge.cli.running.progress import on_batch_system, on_this_host
 from hypergauge.core.config.settings import Settings
@@ -109,6 +110,7 @@ def schedule(
         int,
         typer.Option("--max-jobs", metavar="N", min=1, help="Have N jobs at once in Slurm; 1 keeps the file's order."),
     ] = 1,
+    detach: Annotated[bool, typer.Option(DETACH, help="Check the file, and go on in the background.")] = False,
     from_run: Annotated[
         str | None,
         typer.Option("--from-run", metavar="RUN", help="Repeat this run from its manifest, instead of a file."),
@@ -122,6 +124,8 @@ def schedule(
         timeout, workload_timeout, retries, fail_fast, repeat, _cooldown(cooldown, cooldown_timeout)
     ).validate()
     if from_run is not None:
+        if detach:
+            raise BadRequest("--detach is for a file; --from-run repeats one run, with the terminal")
         _check_repetition(alone=file is None and not (rerun or into or repeat != 1), executor=executor)
         _repeat(settings, from_run, policy, show=dry_run)
         return
@@ -134,7 +138,9 @@ def schedule(
         return
     checked = checked_file(settings, file, policy, system)
     _preview(settings, checked, rerun, repeat, system, into=into, show=dry_run)
-    if not dry_run:
+    if detach and not dry_run:
+        in_background(settings, {row.experiment for row in checked.rows}, sys.argv[1:])
+    elif not dry_run:
         outcomes = run_file(settings, checked, policy, rerun=rerun, into=into, system=system, max_jobs=max_jobs)
         _conclude(checked, outcomes, repeat)
 

@@ -22,6 +22,7 @@ __all__ = [
     "next_free_id",
     "open_workload",
     "owner_problem",
+    "require_unscheduled",
     "take_up",
 ]
 
@@ -51,10 +52,26 @@ def lock_experiment(connection: Connection, experiment: int) -> None:
         Another command already schedules the experiment.
     """
     if not value(connection, bool, "select pg_try_advisory_lock(hashtext('bench.schedule'), %s)", (experiment,)):
-        raise BadRequest(
-            f"experiment {experiment} is being scheduled by another command; `bench status` shows its progress, "
-            f"`bench stop {experiment}` ends it"
-        )
+        raise _scheduled_already(experiment)
+
+
+def require_unscheduled(connection: Connection, experiment: int) -> None:
+    """Check that no command schedules `experiment`, as `lock_experiment` does.
+
+    Raises
+    ------
+    BadRequest
+        Another command schedules the experiment.
+    """
+    if being_scheduled(connection, experiment):
+        raise _scheduled_already(experiment)
+
+
+def _scheduled_already(experiment: int) -> BadRequest:
+    return BadRequest(
+        f"experiment {experiment} is being scheduled by another command; `bench status` shows its progress, "
+        f"`bench stop {experiment}` ends it"
+    )
 
 
 def being_scheduled(connection: Connection, experiment: int) -> bool:
