@@ -12,7 +12,6 @@ from rich.markup import escape
 
 from hypergauge.cli.common import console, counted, primary
 from hypergauge.cli.help import Commands
-from hypergauge.cli.running.detached import DETACH, in_background
 from hypergauge.cli.running.plan_tables import show_partitions, show_plan
 from hypergauge.cli.running.progress import on_batch_system, on_this_host
 from hypergauge.core.config.settings import Settings
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["register", "run_file"]
 
 COOLDOWN_SECONDS = 300.0
+_DETACH = "--detach"
 
 Timeout = Annotated[
     float | None, typer.Option(metavar="SECONDS", help="End a run after this time, with status timeout.")
@@ -110,7 +110,7 @@ def schedule(
         int,
         typer.Option("--max-jobs", metavar="N", min=1, help="Have N jobs at once in Slurm; 1 keeps the file's order."),
     ] = 1,
-    detach: Annotated[bool, typer.Option(DETACH, help="Check the file, and go on in the background.")] = False,
+    detach: Annotated[bool, typer.Option(_DETACH, help="Check the file, and go on in the background.")] = False,
     from_run: Annotated[
         str | None,
         typer.Option("--from-run", metavar="RUN", help="Repeat this run from its manifest, instead of a file."),
@@ -124,9 +124,7 @@ def schedule(
         timeout, workload_timeout, retries, fail_fast, repeat, _cooldown(cooldown, cooldown_timeout)
     ).validate()
     if from_run is not None:
-        if detach:
-            raise BadRequest("--detach is for a file; --from-run repeats one run, with the terminal")
-        _check_repetition(alone=file is None and not (rerun or into or repeat != 1), executor=executor)
+        _check_repetition(alone=file is None and not (rerun or into or detach or repeat != 1), executor=executor)
         _repeat(settings, from_run, policy, show=dry_run)
         return
     if file is None:
@@ -138,18 +136,20 @@ def schedule(
         return
     checked = checked_file(settings, file, policy, system)
     _preview(settings, checked, rerun, repeat, system, into=into, show=dry_run)
-    if detach and not dry_run:
-        in_background(settings, {row.experiment for row in checked.rows}, sys.argv[1:])
-    elif not dry_run:
-        outcomes = run_file(settings, checked, policy, rerun=rerun, into=into, system=system, max_jobs=max_jobs)
-        _conclude(checked, outcomes, repeat)
+    if dry_run:
+        return
+    if detach:
+        _detach(settings, checked)
+        return
+    outcomes = run_file(settings, checked, policy, rerun=rerun, into=into, system=system, max_jobs=max_jobs)
+    _conclude(checked, outcomes, repeat)
 
 
 def _check_repetition(*, alone: bool, executor: str | None) -> None:
     """Refuse options that contradict ``--from-run``."""
     if not alone:
         raise BadRequest(
-            "--from-run repeats one run from its manifest: leave out the file, --rerun, --repeat and --into"
+            "--from-run repeats one run from its manifest: leave out the file, --rerun, --repeat, --into and --detach"
         )
     if executor not in (None, LOCAL):
         raise BadRequest("--from-run repeats a run on this host, where its manifest is: leave out --executor")
@@ -177,6 +177,20 @@ def _notify(line: str) -> None:
 
 def _warn(line: str) -> None:
     console().print(f"[yellow]![/] {escape(line)}")
+
+
+def _detach(settings: Settings, file: ExperimentFile) -> None:
+    """Start this command again in the background."""
+    from hypergauge.stack.background import in_background
+
+    experiments = {row.experiment for row in file.rows}
+    started = in_background(settings, experiments, [word for word in sys.argv[1:] if word != _DETACH])
+    if started.status is not None:
+        console().print(escape(started.output), soft_wrap=True, end="")
+        raise typer.Exit(started.status)
+    first = min(experiments)
+    console().print(f"Runs in the background: bench watch {first} shows it, bench stop {first} ends it.")
+    console().print(escape(f"Its output is in {started.log}"), soft_wrap=True)
 
 
 def _conclude(file: ExperimentFile, outcomes: Sequence[Outcome], repeat: int) -> None:

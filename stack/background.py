@@ -6,33 +6,43 @@ import subprocess
 import sys
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import typer
-from rich.markup import escape
-
-from hypergauge.cli.common import console
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.files import private
 from hypergauge.sql.runs.experiments import being_scheduled, require_unscheduled
 from hypergauge.sql.server.database import Database
 
-__all__ = ["DETACH", "in_background"]
+__all__ = ["Background", "in_background"]
 
-DETACH = "--detach"
 _LOOK_SECONDS = 0.1
 
 
-def in_background(settings: Settings, experiments: Collection[int], words: Sequence[str]) -> None:
-    """Start this command again in the background, and return once it schedules the experiments.
+@dataclass(frozen=True, slots=True)
+class Background:
+    """Command in the background.
+
+    Attributes
+    ----------
+    log
+        File with its output.
+    status
+        Its exit status if it ended before it scheduled anything, else ``None``.
+    output
+        Its output until then.
+    """
+
+    log: Path
+    status: int | None = None
+    output: str = ""
+
+
+def in_background(settings: Settings, experiments: Collection[int], words: Sequence[str]) -> Background:
+    """Start ``bench`` with these words, and return once it schedules the experiments.
 
     It has a session of its own, so it outlives the terminal. Its output goes to a file in ``BENCH_HOME/log``.
-
-    Parameters
-    ----------
-    words
-        Words of this command, after ``bench``.
 
     Raises
     ------
@@ -48,17 +58,11 @@ def in_background(settings: Settings, experiments: Collection[int], words: Seque
         with private.opened(log, "ab") as file:
             begins = file.tell()
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "hypergauge.cli", *(word for word in words if word != DETACH)],
+                [sys.executable, "-P", "-m", "hypergauge.cli", *words],
                 stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True,
             )  # fmt: skip
         status = _ended_before_it_began(process, database, experiments)
-    first = min(experiments)
-    if status is None:
-        console().print(f"Runs in the background: bench watch {first} shows it, bench stop {first} ends it.")
-        console().print(escape(f"Its output is in {log}"), soft_wrap=True)
-        return
-    console().print(escape(_since(log, begins)), soft_wrap=True, end="")
-    raise typer.Exit(status)
+    return Background(log) if status is None else Background(log, status, _since(log, begins))
 
 
 def _ended_before_it_began(
