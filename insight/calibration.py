@@ -41,7 +41,7 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Means over the repetitions with one choice of exporters.
+    """Costs of one choice of exporters, over its repetitions.
 
     Attributes
     ----------
@@ -53,6 +53,8 @@ class Cost:
         Seconds divided by those of the baseline, with the interval; ``None`` for the baseline itself.
     exporters
         Seconds between scrapes by exporter, the shortest of all repetitions.
+    cpu_share, memory_bytes
+        Medians: the collector has work of its own now and then, which has nothing to do with the choice.
     """
 
     listeners: str
@@ -90,8 +92,8 @@ def costs(measured: Mapping[str, Sequence[Repetition]]) -> list[Cost]:
             statistics.fmean(seconds[listeners]),
             None if listeners == BASELINE else ratio(seconds[listeners], [seconds[BASELINE]]),
             _shortest(some),
-            statistics.fmean(one.cpu_share for one in some),
-            statistics.fmean(one.memory_bytes for one in some),
+            statistics.median(one.cpu_share for one in some),
+            statistics.median(one.memory_bytes for one in some),
         )
         for listeners, some in measured.items()
         if some

@@ -14,7 +14,7 @@ from random import Random
 import psutil
 
 from hypergauge.core.config.settings import Settings
-from hypergauge.core.errors import ServiceFailed
+from hypergauge.core.errors import BadRequest, ServiceFailed
 from hypergauge.core.services import Service, Stack
 from hypergauge.insight.calibration import BASELINE, Cost, Repetition, costs, is_settled
 from hypergauge.insight.sharing.progress import progress_of
@@ -23,10 +23,11 @@ from hypergauge.scheduler.executors.local import LocalExecutor
 from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.plan.plan import PlannedWorkload
 from hypergauge.scheduler.plan.policy import Policy
+from hypergauge.sql.ingest.choices import host_choices
 from hypergauge.sql.queries.report import qualities
 from hypergauge.sql.runs import experiments
 from hypergauge.sql.runs.calibrations import Calibration, store_calibrations
-from hypergauge.sql.runs.selection import select_run
+from hypergauge.sql.runs.selection import select_run, select_runs
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.session import Session
 
@@ -77,12 +78,18 @@ def calibrate(
 
     Raises
     ------
+    BadRequest
+        Other runs of this host need exporters.
     ServiceFailed
-        A run has failed.
+        A run has failed, or other runs have needed exporters meanwhile.
     """
     with Session(
         executor.database, notify=lambda message: executor.report(Event("warning", "", message=message))
     ) as session:
+        if others := session(_others):
+            raise BadRequest(
+                f"{others} on this host: what measures them would measure the calibration too; wait for their end"
+            )
         experiment, workload = session(experiments.next_command_workload)
         session.lock(partial(experiments.lock_command, workload=workload))
         calibrating = _Calibrating(executor, session, experiment, workload, limits, report)
@@ -145,7 +152,13 @@ class _Calibrating:
         if outcome.status != "finished":
             raise ServiceFailed(f"the run {job.name} ended as {outcome.status}: bench logs {outcome.run_id[:8]}")
         self.executor.settle([outcome.run_id])
-        return self.session(_repetition, outcome.run_id, self._used, self._memory)
+        found = self.session(_repetition, outcome.run_id, self._used, self._memory)
+        if job.exporters is not None and (more := sorted(found.exporters.keys() - job.exporters.keys())):
+            raise ServiceFailed(
+                f"{' and '.join(more)} measured the run {job.name} too, since another run on this host needed "
+                f"{'it' if len(more) == 1 else 'them'}: nothing is stored"
+            )
+        return found
 
     def _observe(self, event: Event) -> None:
         """Read the clocks of exporters and collector at the start and the end of the run itself."""
@@ -155,6 +168,13 @@ class _Calibrating:
             self._used = _cpu_seconds(self.executor.settings) - self._used
             self._memory = _memory_bytes(self.executor.settings)
         self._show(event)
+
+
+def _others(connection: Connection) -> str:
+    """Return the live runs of this host in words; empty if there are none."""
+    live = host_choices(connection).get(platform.node(), {})
+    labels = [run.label for run in select_runs(connection, list(live))] if live else []
+    return f"{', '.join(labels)} {'runs' if len(labels) == 1 else 'run'}" if labels else ""
 
 
 def _repetition(connection: Connection, run_id: str, cpu_seconds: float, memory_bytes: float) -> Repetition:

@@ -50,7 +50,9 @@ def calibrate(
     devices: Annotated[
         str | None, typer.Option(metavar="GPUS", help="GPUs, such as 0+1; by default those that the shell sees.")
     ] = None,
-    minutes: Annotated[float, typer.Option(metavar="MINUTES", min=0, help="End after this time.")] = 30.0,
+    minutes: Annotated[
+        float, typer.Option(metavar="MINUTES", min=0, help="End after this time, and two repetitions.")
+    ] = 30.0,
     within: Annotated[
         float, typer.Option(metavar="PERCENT", min=0, help="End once all intervals are this small, on either side.")
     ] = 0.5,
@@ -60,6 +62,8 @@ def calibrate(
     """Measure what exporters cost a training on this host, and store it."""
     settings = Settings.load()
     exporters = availability(settings)
+    if listeners == ["none"]:
+        raise BadRequest("--listeners none has nothing to compare with: it is always among the choices")
     choices = listeners or [*(name for name, problem in exporters.items() if problem is None), ""]
     jobs = _jobs(settings, command, choices, devices, exporters)
     seed = SystemRandom().randrange(10**6) if seed is None else seed

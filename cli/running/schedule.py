@@ -22,6 +22,7 @@ from hypergauge.scheduler.executors.base import LOCAL
 from hypergauge.scheduler.executors.registry import load_batch_system
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.plan.finished import is_finished
+from hypergauge.scheduler.plan.measuring import shown_choices
 from hypergauge.scheduler.plan.policy import Policy
 from hypergauge.sql.runs.selection import select_run
 from hypergauge.sql.server.database import Database
@@ -219,6 +220,8 @@ def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) ->
     with contextlib.chdir(repetition.earlier.directory):
         job = repetition.job(inventory(settings.simulate, settings.home), availability(settings), reactions())
         console().print(f"{chosen.label}@{job.attempt} {escape(job.name)}: {escape(job.shown_command)}")
+        if job.exporters is not None:
+            console().print(f"It is measured by {shown_choices([job.exporters], settings.interval)}")
         if show:
             return
         if repetition.others:

@@ -180,10 +180,11 @@ def _run_entry(
     measured = values_of(found, facts, duration, scope, electric=simulated or not facts.simulated)
     values = {**({} if duration is None else {"duration_seconds": duration}), **measured.values}
     final = {metric.key: metric.value for metric in software}
+    coverage = None if run.chose_no_processes and not measured.coverage else measured.coverage
     return Entry(
         run.label, run.name, run.status, (run,), values, measured.scopes, final, measured.quantities,
         simulated=facts.simulated, energy_method=measured.energy_method, energy_divided=facts.energy_divided,
-        coverage=None if run.chose_no_processes and not measured.coverage else measured.coverage, gpu_coverage=measured.gpu_coverage, intervals=(interval,) if interval else (),
+        coverage=coverage, gpu_coverage=measured.gpu_coverage, intervals=(interval,) if interval else (),
     )  # fmt: skip
 
 

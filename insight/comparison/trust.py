@@ -93,13 +93,14 @@ def trust(connection: Connection, comparison: Comparison, scope: str | None = No
 
 
 def _how_measured(comparison: Comparison, labels: Mapping[str, str], found: Mapping[str, Quality]) -> Iterator[Fact]:
-    """Yield a fact for each group of runs with the same exporters and a similar interval."""
+    """Yield a fact for each group of runs with the same exporters at similar intervals."""
     covered = {run.run_id: entry.coverage for entry in comparison.entries for run in entry.runs}
-    groups: dict[tuple[tuple[str, ...], int | None], list[str]] = {}
+    groups: dict[tuple[tuple[str, ...], tuple[int | None, ...]], list[str]] = {}
     for run in labels:
         if run in found and (found[run].listeners or found[run].unmeasured):
-            often = round(math.log2(seconds)) if (seconds := found[run].interval_seconds) else None
-            groups.setdefault((tuple(found[run].listeners), often), []).append(run)
+            often = (found[run].interval_seconds, *map(found[run].intervals.get, found[run].listeners))
+            similar = tuple(round(math.log2(seconds)) if seconds else None for seconds in often)
+            groups.setdefault((tuple(found[run].listeners), similar), []).append(run)
     for (exporters, _), runs in groups.items():
         differing = [found[run].differing_intervals for run in runs]
         yield Fact(
@@ -124,7 +125,9 @@ def _calibrated(
     groups: dict[Calibration, list[str]] = {}
     for run in labels:
         if run in found and found[run].intervals:
-            covering = [one for one in known if one.host == hosts[run] and one.covers(found[run].intervals)]
+            covering = [
+                one for one in known if one.host == hosts[run] and one.is_narrow and one.covers(found[run].intervals)
+            ]
             if covering:
                 groups.setdefault(min(covering, key=lambda one: one.high), []).append(labels[run])
     for one, runs in groups.items():
@@ -138,7 +141,11 @@ def _calibrated(
 def _incomplete(comparison: Comparison) -> Iterator[Fact]:
     ended = [entry for entry in comparison.entries if entry.status != "running"]
     own = {entry.label: entry.coverage for entry in ended if entry.coverage is not None}
-    gpus = {entry.label: entry.gpu_coverage for entry in ended if entry.gpu_coverage is not None}
+    gpus = {
+        entry.label: entry.gpu_coverage
+        for entry in ended
+        if entry.gpu_coverage is not None and not all(run.chose_no_gpus for run in entry.runs)
+    }
     for code, shares in (("partial_process_coverage", own), ("partial_gpu_coverage", gpus)):
         if low := {label: share for label, share in shares.items() if share < _LEAST_COVERAGE}:
             yield Fact(code, list(low), {"shares": list(low.values())})

@@ -45,7 +45,8 @@ def highlight(connection: Connection, run_id: str) -> list[Highlight]:
         raise NoData(f"there is no run {run_id}")
     signals = read(connection, run)
     if signals is None or run.started_at is None:
-        raise NoData(f"there are no measurements of {run.label}")
+        why = ": its row chose no exporter" if run.exporters == {} else ""
+        raise NoData(f"there are no measurements of {run.label}{why}")
     found = lines(signals, tracked_phases(connection, [run_id]))
     found += _slow_steps(connection, run)
     start = run.started_at

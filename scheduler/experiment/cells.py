@@ -182,6 +182,8 @@ def parse_listeners(text: str) -> tuple[Choice | None, tuple[str, ...]]:
     words = [word.strip().lower() for word in text.split("+")] if text else []
     if "" in words:
         raise BadRequest(f"{text!r} has an empty exporter name")
+    if divided := next((word for word in words if re.search(r"[,;]|\w\s+[a-z]", word.partition("@")[0])), None):
+        raise BadRequest(f"{divided!r} is not one exporter: join them by +, as in host+process")
     profilers = dict.fromkeys(word for word in words if word in WRAPPERS)
     named = [word for word in words if word not in profilers]
     if NO_EXPORTER in named and len(set(named)) > 1:
@@ -205,7 +207,7 @@ def _interval(word: str) -> tuple[str, float | None]:
     try:
         seconds = durations.parse(written).total_seconds()
     except BadRequest as error:
-        raise BadRequest(f"{word!r} has no interval after the @: {error}") from None
+        raise BadRequest(f"the interval of {word!r} is invalid: {error}") from None
     if not 0.1 <= seconds <= 60:
         raise BadRequest(f"the interval of {word!r} must lie between 100 ms and 60 s")
     return name, seconds

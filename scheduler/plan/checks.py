@@ -154,4 +154,4 @@ def listener_problem(name: str, exporters: Mapping[str, str | None]) -> str | No
         return f"the exporter {name!r} cannot work here: {reason}" if reason is not None else None
     if name in LISTENERS:
         return f"the exporter {name!r} is not installed here"
-    return f"there is no exporter {name!r}{did_you_mean(name, [*listener_words(), *exporters])}"
+    return f"there is no exporter {name!r}{did_you_mean(name, dict.fromkeys([*listener_words(), *exporters]))}"

@@ -27,11 +27,13 @@ def measuring_notes(
         if not own or all(choice is None for choice in own):
             continue
         shown = shown_choices(own, configured)
-        line = f"{one.experiment}/{one.workload} is measured by {shown}"
         together = shown_choices([*own, *others.values()], configured)
-        if together != shown:
-            line += f"; by {together} while {', '.join(others)} {'runs' if len(others) == 1 else 'run'} on this host"
-        yield line
+        label = f"{one.experiment}/{one.workload}"
+        if together == shown:
+            yield f"{label} is measured by {shown}"
+        else:
+            runs = f"{', '.join(others)} {'runs' if len(others) == 1 else 'run'}"
+            yield f"{label} chooses {shown}, but is measured by {together} while {runs} on this host"
 
 
 def shown_choices(choices: Collection[Choice | None], configured: float) -> str:

@@ -48,7 +48,10 @@ def command_line_job(
         raise BadRequest(f"--collocation {wanted} needs --devices")
     if problem := collocation_problem(wanted, names, chosen or ()):
         raise BadRequest(f"--collocation: {problem}")
-    choice, profilers = parse_listeners(listeners)
+    try:
+        choice, profilers = parse_listeners(listeners)
+    except BadRequest as error:
+        raise BadRequest(f"--listeners: {error}") from None
     for exporter in choice or ():
         if problem := listener_problem(exporter, exporters or {}):
             raise BadRequest(f"--listeners: {problem}")

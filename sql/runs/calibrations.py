@@ -12,6 +12,10 @@ from hypergauge.sql.server.rows import records
 
 __all__ = ["Calibration", "calibrations", "store_calibrations"]
 
+_LEAST_REPETITIONS = 4
+# Largest half width of an interval.
+_WIDEST = 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
@@ -41,6 +45,11 @@ class Calibration:
     high: float
     cpu_share: float
     memory_bytes: float
+
+    @property
+    def is_narrow(self) -> bool:
+        """Return whether its interval says something: that of few repetitions is wide, or narrow by chance."""
+        return self.repetitions >= _LEAST_REPETITIONS and self.high - self.low <= 2 * _WIDEST
 
     def covers(self, intervals: Mapping[str, float]) -> bool:
         """Return whether it measured at least as much as exporters at these intervals do."""

@@ -29,6 +29,7 @@ __all__ = [
 
 # With this many hex digits, two of a million random ids collide in one of five hundred databases.
 _LEAST_DIGITS = 12
+_OF_GPUS = ("nvml", "dcgm", "amd", "jetson", "apple")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,11 @@ class RunInfo:
     def chose_no_processes(self) -> bool:
         """Return whether its row chose exporters, and not the one of its processes."""
         return self.exporters is not None and "process" not in self.exporters
+
+    @property
+    def chose_no_gpus(self) -> bool:
+        """Return whether its row chose exporters, and none of GPUs."""
+        return self.exporters is not None and self.exporters.keys().isdisjoint(_OF_GPUS)
 
     @property
     def ended_early(self) -> bool:

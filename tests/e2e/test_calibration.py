@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import NewFolder
-from tests.support.home import Home
+from tests.support.home import SCRIPTS, Home, open_gate
 
 pytestmark = pytest.mark.slow
 
@@ -63,12 +63,25 @@ def test_each_choice_is_repeated_and_its_cost_is_kept(home: Home) -> None:
         (4, 1),
     ]
     compared = " ".join(home.bench("compare", found["workload"], "--by", "row").split())
-    assert "measuring costs at most" in compared
+    assert "measuring makes a training" not in compared, "two repetitions say too little"
 
 
 def test_a_training_that_fails_is_named(home: Home) -> None:
     said = home.bench("calibrate", "--listeners", "host", "--", sys.executable, "-c", "raise SystemExit(3)", status=1)
     assert "the run warm-up ended as failed: bench logs " in " ".join(said.split())
+    assert home.query("select from calibrations") == []
+
+
+def test_other_runs_of_the_host_are_refused(home: Home) -> None:
+    gate = home.folder / "gate"
+    other = home.start("run", "--", sys.executable, SCRIPTS / "gate.py", gate)
+    home.running(1_000_000)
+    said = home.bench("calibrate", "--listeners", "host", "--", "true", status=2)
+    assert "1000000/1/1 runs on this host: what measures them would measure the calibration too" in " ".join(
+        said.split()
+    )
+    open_gate(gate, 0)
+    other.wait()
     assert home.query("select from calibrations") == []
 
 

@@ -98,7 +98,7 @@ def test_other_runs_of_the_host_need_more(home: Home) -> None:
     [first] = wait_for(lambda: home.query("select run_id from runs where status = 'running'"), "the other run")
     sheet = home.sheet("less", HEADER, [f"9,1,less,{GATE},none,{gates[1]}"])
     plan = " ".join(home.bench("schedule", sheet.path, "--dry-run").split())
-    assert "9/1 is measured by no exporter; by every exporter that works here while " in plan
+    assert "9/1 chooses no exporter, but is measured by every exporter that works here while " in plan
     assert " runs on this host" in plan
 
     schedule = home.start("schedule", sheet.path)

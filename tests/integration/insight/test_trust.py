@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -101,6 +102,40 @@ def test_a_short_run_has_the_interval_of_its_samples(world: World) -> None:
         world.connection.execute("select summarise(run_id) from runs")
 
 
+def test_a_run_that_cuts_both_its_samples_short_is_measured_all_the_time(world: World) -> None:
+    """A short first and last sample are half of its samples, and no usual interval."""
+    made = world.run(START + 0.94, START + 3.09)
+    head = f'{CPU}{{run_id="{made}"}}'
+    scrapes = [(START + at, f"{head} {at!r}\n".encode()) for at in (0.94, 1.0, 2.0, 3.0, 3.09)]
+    world.write(world.scraped(scrapes, "process"))
+    world.connection.execute("select summarise(run_id) from runs")
+    [(coverage, intervals)] = world.connection.execute(
+        "select coverage, intervals from run_quality join runs using (run_id)"
+    ).fetchall()
+    assert coverage > 0.95
+    assert intervals == {"process": 1}
+
+
+def test_few_samples_do_not_show_the_interval(world: World) -> None:
+    """Those of a run that chose 10 s; else the samples around it, as an exporter is scraped between runs."""
+    chose = world.run(START + 1, START + 7, exporters={"host": 10.0})
+    free = world.run(START + 60, START + 61.5, workload=2)
+    world.write(world.gauge("node_load1", [START + 4.0], [1.0], dt=10.0))
+    times = [START + 40 + 2 * at for at in range(30)]
+    world.write(world.gauge("node_load5", times, [1.0] * 30, dt=2.0))
+    world.connection.execute("select summarise(run_id) from runs")
+    found = dict(world.connection.execute("select run_id, intervals from runs").fetchall())
+    assert (found[chose], found[free]) == ({"host": 10}, {"host": 2})
+
+
+def test_a_running_run_that_chose_no_exporter_is_measured_by_none(world: World) -> None:
+    world.run(START, exporters={})
+    times = [START - 60 + at for at in range(60)]
+    world.write(world.gauge("node_load1", times, [1.0] * 60))
+    [notice] = [one for one in shown(world) if one.code.startswith("measured")]
+    assert notice.text == "Measured by no exporter."
+
+
 def rows_of(world: World) -> list[float]:
     return [every for (every,) in world.connection.execute("select interval_seconds from run_quality")]
 
@@ -159,6 +194,8 @@ def test_what_measuring_costs_is_named_where_it_was_calibrated(world: World) -> 
             calibration("ps", {"process": 1.0}, 0.004),
             calibration("", {"process": 1.0, "host": 1.0}, 0.006),
             calibration("smi", {"nvml": 1.0}, 0.001),
+            replace(calibration("top", {"process": 1.0}, 0.001), repetitions=3),
+            replace(calibration("ps+top", {"process": 1.0}, 0.001), low=-0.2),
             calibration("ps", {"process": 0.1}, -0.001, "elsewhere"),
         ],
     )

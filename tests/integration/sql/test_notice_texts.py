@@ -33,7 +33,7 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     ),
     (
         "measuring_costs", RUNS, {"most": 0.0042, "command": "python train.py", "repetitions": 12},
-        "20/1/1, 20/2/1: measuring costs at most 0.4% of the speed on this host, by 12 repetitions of python train.py.",
+        "20/1/1, 20/2/1: measuring makes a training at most 0.4% slower on this host (95% sure, by 12 repetitions of python train.py).",
     ),
     ("not_aligned", RUNS[:1], {"reason": "no_axis", "align": "epoch"}, "20/1/1 is left out: it has no epochs."),
     ("no_axis", RUNS, {"align": "phase:warm up"}, "No phase warm up, and so no curve: 20/1/1, 20/2/1."),
@@ -163,7 +163,7 @@ FORMS: list[tuple[str, list[str], dict[str, Any], str]] = [
     ("measured", RUNS, {"exporters": [], "interval_seconds": [None, None], "coverage": [None, None]}, "Measured by no exporter."),
     (
         "measuring_costs", RUNS[:1], {"most": 0.0, "command": "", "repetitions": 4},
-        "20/1/1: measuring costs at most 0.0% of the speed on this host, by 4 repetitions of another user's training.",
+        "20/1/1: measuring makes a training at most 0.0% slower on this host (95% sure, by 4 repetitions of another user's training).",
     ),
 ]  # fmt: skip
 REASONS: list[tuple[str, dict[str, Any], str]] = [

@@ -266,31 +266,45 @@ begin
                        and bucket >= p_from - interval '10 min' and bucket < p_to);
 end $$;
 
+-- Return the seconds between scrapes of a series in some run sets. Few samples show too little: then those that the run chose
+-- count, else those around it.
+create or replace function bench_internal.listener_interval(
+    p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz, p_chosen float8
+) returns float8 language plpgsql stable as $$
+begin
+    if (select count(*) from (select from bounded_samples
+                              where series_id = p_series and runset_id = any(p_sets) and time >= p_from and last >= p_from
+                                and time < p_to and first < p_to and dt > 0 limit 5) few) = 5 then
+        return scrape_interval(p_series, p_sets, p_from, p_to);
+    end if;
+    return coalesce(p_chosen, scrape_interval(p_series, null, p_from - interval '5 min', least(p_to, now()) + interval '5 min'));
+end $$;
+
 -- Return the exporters that measured runs, by their series; for a running run, those of all series of its resources. For an ended
 -- run also the seconds between their scrapes.
 create or replace function bench_internal.measuring_listeners(p_runs text[])
 returns table (run_id text, listeners text[], intervals jsonb) language sql stable as $$
     with placed as materialized (
-        select rs.run_id, r.summarised, rs.place_id, array_agg(rs.runset_id) as sets, min(rs.started_at) as low,
+        select rs.run_id, r.summarised, r.exporters, rs.place_id, array_agg(rs.runset_id) as sets, min(rs.started_at) as low,
                max(coalesce(rs.ended_at, 'infinity')) as high
-        from run_sets rs join runs r using (run_id) where rs.run_id = any(p_runs) group by rs.run_id, r.summarised, rs.place_id
+        from run_sets rs join runs r using (run_id) where rs.run_id = any(p_runs) group by rs.run_id, r.summarised, r.exporters, rs.place_id
     ), sources as materialized (
         select s.place_id, s.quantity, s.metric, t.target_id, t.listener, min(s.series_id) as series_id
         from series s join targets t using (target_id) where s.place_id = any(array(select place_id from placed))
         group by s.place_id, s.quantity, s.metric, t.target_id, t.listener
     ), given as (
         -- A few series of a target suffice to know whether it measured.
-        select p.run_id, p.summarised, s.listener, p.sets, p.low, p.high, (array_agg(s.series_id order by s.series_id))[:5] as series
+        select p.run_id, p.summarised, p.exporters, s.listener, p.sets, p.low, p.high, (array_agg(s.series_id order by s.series_id))[:5] as series
         from placed p join sources s using (place_id)
         where not p.summarised
            or exists (select from stored_summaries x
                       where (x.run_id, x.quantity, x.metric) = (p.run_id, s.quantity, s.metric))
-        group by p.run_id, p.summarised, p.place_id, p.sets, p.low, p.high, s.target_id, s.listener
+        group by p.run_id, p.summarised, p.exporters, p.place_id, p.sets, p.low, p.high, s.target_id, s.listener
     ), measured as (
         select run_id, listener,
-               -- A run cuts its first and last sample short, of some series more than of others.
-               max((select max(scrape_interval(s, sets, low, high)) from unnest(series[:2]) s where summarised)) as seconds
-        from given where not summarised or has_measured(series, sets, low, high)
+               max((select max(listener_interval(s, sets, low, high, (exporters ->> listener)::float8))
+                    from unnest(series[:2]) s where summarised)) as seconds
+        from given where not summarised and exporters is null or has_measured(series, sets, low, high)
         group by run_id, listener
     )
     select run_id, array_agg(listener order by listener),

@@ -237,8 +237,8 @@ returns text language sql immutable as $$
         when 'measured' then notice_measured(p_values)
         when 'measured_differently' then format('%s: %s', some_of(p_runs), notice_measured(p_values))
         when 'measuring_costs' then
-            format('%s: measuring costs at most %s of the speed on this host, by %s repetitions of %s.', some_of(p_runs),
-                   notice_percent((p_values ->> 'most')::numeric, 1), p_values ->> 'repetitions',
+            format('%s: measuring makes a training at most %s slower on this host (95%% sure, by %s repetitions of %s).',
+                   some_of(p_runs), notice_percent((p_values ->> 'most')::numeric, 1), p_values ->> 'repetitions',
                    coalesce(nullif(p_values ->> 'command', ''), 'another user''s training'))
         when 'not_aligned' then format('%s is left out: %s.', some_of(p_runs), notice_reason(p_values))
         when 'no_axis' then

@@ -11,18 +11,20 @@ create or replace function bench_internal.interval_bin(p_time timestamptz, p_int
 $$;
 
 -- Return the usual scrape interval of a series in seconds, with two digits and a minute at most, from its first samples in some
--- run sets (in all where null); null without samples.
+-- run sets (in all where null); null without samples. The first and the last sample, which a run cuts short, count only where there
+-- are no others.
 -- PL/pgSQL, since SQL would be inlined, and planned for every chunk, even where it is never called.
 create or replace function bench_internal.scrape_interval(p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz)
 returns float8 language plpgsql stable as $$
 begin
     return (
         select least(round(usual::numeric, 1 - floor(log(usual))::integer), 60)
-        from (select percentile_disc(0.5) within group (order by dt) as usual
-              from (select dt::float8 from bounded_samples
-                    where series_id = p_series and (p_sets is null or runset_id = any(p_sets))
-                      and time >= p_from and last >= p_from and time < p_to and first < p_to and dt > 0
-                    order by time limit 25) found) x
+        from (select coalesce(percentile_disc(0.5) within group (order by dt) filter (where nth between 2 and n - 1), max(dt)) as usual
+              from (select dt, row_number() over (order by time) as nth, count(*) over () as n
+                    from (select time, dt::float8 from bounded_samples
+                          where series_id = p_series and (p_sets is null or runset_id = any(p_sets))
+                            and time >= p_from and last >= p_from and time < p_to and first < p_to and dt > 0
+                          order by time limit 25) few) found) x
         where usual is not null);  -- `least` of null and 60 is 60
 end $$;
 
