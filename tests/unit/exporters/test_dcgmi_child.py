@@ -191,14 +191,12 @@ def test_a_slow_start_is_no_failure(played: Played, monkeypatch: pytest.MonkeyPa
     assert child(exporter) == first
 
 
-def test_the_child_follows_the_pace_of_the_scrapes(played: Played) -> None:
+def test_the_child_follows_the_pace_of_the_scrapes(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     exporter, folder = played("h100")
-    first = ""
-    for _ in range(5):
-        first = first or exposition(exporter)
+    for seconds in (1.0, 1.0, 0.1, 0.1, 1.0):
+        monkeypatch.setattr(Pace, "scraped", lambda _, seconds=seconds: seconds)
         assert "DCGM_FI_PROF_SM_ACTIVE" in exposition(exporter)
-    delays = re.findall(r"-d (\d+)", (folder / "calls").read_text())
-    assert delays == ["1000", "100"], "restarted once"
+    assert re.findall(r"-d (\d+)", (folder / "calls").read_text()) == ["1000", "100", "1000"]
 
 
 def test_a_hanging_host_engine_raises(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
