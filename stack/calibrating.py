@@ -36,6 +36,8 @@ __all__ = ["Limits", "calibrate"]
 _NAME = "bench calibrate"
 # Intervals of two or three repetitions are wide, or narrow by chance.
 _LEAST_BLOCKS = 4
+# A command that does nothing may end within the resolution of its times.
+_SHORTEST_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +119,17 @@ class _Calibrating:
     def run(self, jobs: Mapping[str, Job], random: Random) -> list[Cost]:
         measured: dict[str, list[Repetition]] = {listeners: [] for listeners in jobs}
         positions = {listeners: number for number, listeners in enumerate(jobs, 1)}
-        self._repetition(replace(jobs[BASELINE], name="warm-up", position=len(jobs) + 1))
-        for block in self._blocks(measured):
-            for listeners in random.sample(list(jobs), len(jobs)):
-                if not self._has_time(measured):
-                    break
-                job = replace(jobs[listeners], position=positions[listeners], attempt=block)
-                measured[listeners].append(self._repetition(job))
+        try:
+            self._repetition(replace(jobs[BASELINE], name="warm-up", position=len(jobs) + 1))
+            for block in self._blocks(measured):
+                for listeners in random.sample(list(jobs), len(jobs)):
+                    if not self._has_time(measured):
+                        break
+                    job = replace(jobs[listeners], position=positions[listeners], attempt=block)
+                    measured[listeners].append(self._repetition(job))
+        except KeyboardInterrupt:
+            self.report(f"stopped after {sum(map(len, measured.values()))} runs that count: nothing is stored")
+            raise
         found = costs(measured)
         shown = jobs[BASELINE].shown_command
         self.session(store_calibrations, [_stored(shown, one) for one in found if one.slowdown is not None])
@@ -180,7 +186,7 @@ def _others(connection: Connection) -> str:
 def _repetition(connection: Connection, run_id: str, cpu_seconds: float, memory_bytes: float) -> Repetition:
     run = select_run(connection, run_id)
     [quality] = qualities(connection, [run_id])
-    duration = run.duration or 0.0
+    duration = max(run.duration or 0.0, _SHORTEST_SECONDS)
     progress = progress_of(connection, [run], "step").get(run_id)
     pace = progress.pace(0.0, duration) if progress is not None else 0.0
     return Repetition(

@@ -61,6 +61,8 @@ def write_samples(
                 for block in blocks:
                     write(rows.table(block))
                     report(written := written + len(block))
+        if not written and all(run.exporters == {} for run in runs):
+            raise NoData("the selected runs have no samples, since their rows chose no exporter")
         if not written:
             raise NoData(
                 "the selected runs have no samples, or retention has deleted them; a capsule takes the remaining aggregates"

@@ -85,6 +85,16 @@ def test_other_runs_of_the_host_are_refused(home: Home) -> None:
     assert home.query("select from calibrations") == []
 
 
+def test_after_ctrl_c_nothing_is_stored(home: Home) -> None:
+    gate = home.folder / "never"
+    going = home.start("calibrate", "--listeners", "host", "--", sys.executable, SCRIPTS / "gate.py", gate)
+    [warm_up] = home.running(1_000_000)
+    going.interrupt()
+    said = going.wait(status=1)
+    assert "stopped after 0 runs that count: nothing is stored" in " ".join(said.split())
+    assert [(run["run_id"], run["status"]) for run in home.runs(1_000_000)] == [(warm_up["run_id"], "stopped")]
+
+
 def test_profilers_are_refused(home: Home) -> None:
     said = home.bench("calibrate", "--listeners", "host+perfs", "--", "true", status=2)
     assert "there is no exporter 'perfs'" in " ".join(said.split())

@@ -128,4 +128,7 @@ def test_without_samples_there_is_no_file(world: World, tmp_path: Path) -> None:
     for name in ("a.parquet", "a.csv", "a.csv.gz"):
         with pytest.raises(NoData, match="no samples"):
             write_samples(world.connection, select_runs(world.connection, []), tmp_path / name)
+    world.connection.execute("update runs set exporters = '{}'")
+    with pytest.raises(NoData, match="since their rows chose no exporter"):
+        write_samples(world.connection, select_runs(world.connection, []), tmp_path / "a.csv")
     assert [path.name for path in tmp_path.iterdir() if path.name != "spool"] == []

@@ -13,6 +13,7 @@ from psycopg import conninfo
 
 from benchmarks.support import grafana
 from hypergauge.core.config.settings import Settings
+from hypergauge.sql.runs.calibrations import Calibration, store_calibrations
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
 from tests.conftest import Command, own_database
@@ -116,6 +117,23 @@ def test_others_are_nowhere_but_that_there_were_some(lab: Lab, bench: Bench) -> 
     shared = bench(ann, "compare", "20/3", "--json")
     assert [run["shared"] for run in shared["quality"]] == [True]
     assert "another run used the GPU of 20/3/1" in bench(ann, "interference", "20", status=1)
+
+
+def test_calibrations_of_own_hosts_are_known_without_the_command(lab: Lab, tmp_path: Path) -> None:
+    """It is another user's."""
+    dsn, ann = lab
+    with Database(Settings(home=tmp_path, dsn=dsn)) as database, database.session() as connection:
+        hosts = [host for (host,) in connection.execute("select distinct host from runs where owner = %s", (ann,))]
+        store_calibrations(
+            connection,
+            [
+                Calibration(host, "secret.py", "", {"host": 1.0}, 4, 0.0, -0.01, 0.01, 0.01, 1e8)
+                for host in (*hosts, "n9")
+            ],
+        )
+    with closing(as_person(dsn, ann)) as person:
+        found = person.execute("select host, command, repetitions from calibrations order by host").fetchall()
+    assert found == [(host, "", 4) for host in sorted(hosts)]
 
 
 def test_what_is_not_for_readers_is_refused_in_words(lab: Lab, bench: Bench, tmp_path: Path) -> None:
