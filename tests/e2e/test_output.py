@@ -89,7 +89,18 @@ def test_a_terminal_shows_the_next_command(home: Home) -> None:
 
 
 def test_a_repeated_command_is_compared_by_row(home: Home) -> None:
-    words = [*COMMAND, "run", "--name", "repeated", "--repeat", "2", "--", sys.executable, "-c", "print('once'.upper())"]
+    words = [
+        *COMMAND,
+        "run",
+        "--name",
+        "repeated",
+        "--repeat",
+        "2",
+        "--",
+        sys.executable,
+        "-c",
+        "print('once'.upper())",
+    ]
     printed = " ".join(Terminal(words, home.environment, home.folder).wait(0).split())
     assert printed.count("ONCE") == 2
     [compare] = re.findall(r"bench (compare \d+/\d+ --by row)", printed)

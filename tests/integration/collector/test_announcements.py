@@ -141,7 +141,7 @@ def test_an_exporter_starts_is_killed_returns_and_stops(
 
     with Collecting(database.dsn, new_folder() / "announced", file) as collector:
         first = listen(database.dsn, "--port", str(port))
-        wait_for(lambda: up() == {"up": 1, "down": 0, "taken": 0}, "a target outside any file")
+        wait_for(lambda: up() == {"up": 1, "down": 0, "taken": 0, "paused": 0}, "a target outside any file")
         assert announced(database) == [mine]
         first.kill()
         wait_for(lambda: up()["down"] == 1, "its loss")
@@ -152,14 +152,14 @@ def test_an_exporter_starts_is_killed_returns_and_stops(
             )
             for column in ("announcements set renewed_at", "targets set down_since"):
                 connection.execute(f"update {column} = {LONG_AGO}".encode())
-        wait_for(lambda: up() == {"up": 0, "down": 0, "taken": 0}, "its withdrawal")
+        wait_for(lambda: up() == {"up": 0, "down": 0, "taken": 0, "paused": 0}, "its withdrawal")
         assert announced(database) == []
         again = listen(database.dsn, "--port", str(port))
         wait_for(lambda: up()["up"] == 1, "its return")
         again.send_signal(signal.SIGTERM)
         assert again.wait(HUNG_SECONDS) == 0
         assert announced(database) == []
-        wait_for(lambda: up() == {"up": 0, "down": 0, "taken": 0}, "its end")
+        wait_for(lambda: up() == {"up": 0, "down": 0, "taken": 0, "paused": 0}, "its end")
         collector.stop()
     with database.session() as connection:
         assert connection.execute("select host, listener, count(*) from targets group by 1, 2").fetchall() == [

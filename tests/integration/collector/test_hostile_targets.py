@@ -123,7 +123,9 @@ def test_a_thousand_targets_half_of_them_dead(dsn: str, new_folder: NewFolder, t
                 "four rounds of all that live",
                 110,
             )
-            wait_for(lambda: collector.metric("targets") == {"up": 500, "down": 500, "taken": 0}, "all states")
+            wait_for(
+                lambda: collector.metric("targets") == {"up": 500, "down": 500, "taken": 0, "paused": 0}, "all states"
+            )
             memory = collector.peak_memory()
             collector.stop()
     assert memory < 400 << 20

@@ -165,7 +165,7 @@ def test_a_later_conflict_costs_no_other_target(dsn: str, new_folder: NewFolder,
             count = second.metric("scrapes_total")["ok"]
             wait_for(lambda: second.metric("scrapes_total")["ok"] > count + 1, "scrapes of the other target")
             first.stop()
-            wait_for(lambda: second.metric("targets") == {"up": 2, "down": 0, "taken": 0}, "taking over")
+            wait_for(lambda: second.metric("targets") == {"up": 2, "down": 0, "taken": 0, "paused": 0}, "taking over")
             # As if the database had been away for long, and another one had come.
             with psycopg.connect(
                 dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public", autocommit=True
@@ -174,7 +174,9 @@ def test_a_later_conflict_costs_no_other_target(dsn: str, new_folder: NewFolder,
                     "update targets set collector = 'another', lease_until = now() + interval '7 s' where instance = 'n0'"
                 )
             wait_for(lambda: second.metric("targets")["taken"] == 1, "the loss")
-            wait_for(lambda: second.metric("targets") == {"up": 2, "down": 0, "taken": 0}, "taking it back")
+            wait_for(
+                lambda: second.metric("targets") == {"up": 2, "down": 0, "taken": 0, "paused": 0}, "taking it back"
+            )
             second.stop()
     with psycopg.connect(dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public") as connection:
         twice = connection.execute("select series_id, time from samples group by 1, 2 having count(*) > 1").fetchall()
