@@ -79,10 +79,8 @@ def record(path: Path = FILE, seconds: tuple[int, ...] = SECONDS) -> Recording:
         sheet = Path(folder) / "experiments.csv"
         with sheet.open("w", newline="") as file:
             rows = csv.writer(file)
-            rows.writerow(["Experiment", "Workload", "File", "Listeners", "Params"])
-            rows.writerows(
-                [1, 1 + number, SCRIPT, "ps+top", f"--seconds {wanted}"] for number, wanted in enumerate(seconds)
-            )
+            rows.writerow(["Experiment", "Workload", "File", "Params"])
+            rows.writerows([1, 1 + number, SCRIPT, f"--seconds {wanted}"] for number, wanted in enumerate(seconds))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
         schedule = subprocess.Popen(
             [sys.executable, "-m", "hypergauge.cli", "schedule", str(sheet)],
