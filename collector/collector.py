@@ -20,7 +20,6 @@ from hypergauge.collector.discovery.targets import Key, Target
 from hypergauge.collector.http.fetch import Fetcher
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.scraper import Scraper
-from hypergauge.collector.sharing.choices import needed
 from hypergauge.collector.sharing.leases import Leases
 from hypergauge.collector.sharing.reporter import Reporter
 from hypergauge.collector.spool.queue import Spool
@@ -95,7 +94,14 @@ def collect(
         wanted = targets
     spool = Spool(spool_dir)
     lock = threading.Lock()
-    leases = Leases(database, spool.source, metrics, shared=discovery is not None, memory=spool_dir / "others.json")
+    leases = Leases(
+        database,
+        spool.source,
+        metrics,
+        shared=discovery is not None,
+        memory=spool_dir / "others.json",
+        exporters=exporters,
+    )
     packer = Periodic("packer", Packer(database), _PACK_SECONDS)
     try:
         with MetricsServer(lambda: generate_latest(metrics.registry), bind, port, web=web, insecure=insecure):
@@ -103,8 +109,7 @@ def collect(
             writer = Writer(database, spool, lock, metrics)
             writer.start()
             packer.start()
-            scrape_loop = _ScrapeLoop(discovery, wanted, leases, exporters, spool, lock, metrics)
-            asyncio.run(_run_until_signal(scrape_loop, writer))
+            asyncio.run(_run_until_signal(_ScrapeLoop(discovery, wanted, leases, spool, lock, metrics), writer))
             writer.stop()
     finally:
         packer.end(timeout=0)  # a transaction that is cut off changes nothing
@@ -120,12 +125,11 @@ class _ScrapeLoop:
         discovery: Discovery | None,
         wanted: Callable[[], Mapping[Key, Target]],
         leases: Leases,
-        exporters: Collection[str],
         spool: Spool,
         lock: threading.Lock,
         metrics: CollectorMetrics,
     ) -> None:
-        self._discovery, self._wanted, self._leases, self._exporters = discovery, wanted, leases, exporters
+        self._discovery, self._wanted, self._leases = discovery, wanted, leases
         self._spool, self._lock, self._metrics = spool, lock, metrics
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -133,10 +137,8 @@ class _ScrapeLoop:
         loop = asyncio.get_running_loop()
         async with Fetcher() as fetcher:
             scraper = Scraper(self._spool, self._lock, self._metrics, fetcher)
-            scraper.follow(needed(self._leases.held, self._leases.choices, self._exporters))
-            reporter = Reporter(
-                self._leases, self._wanted, lambda scraped: _call_in(loop, scraper.follow, scraped), self._exporters
-            )
+            scraper.follow(self._leases.needed)
+            reporter = Reporter(self._leases, self._wanted, lambda scraped: _call_in(loop, scraper.follow, scraped))
             reporter.start()
             discovering = asyncio.create_task(self._discovery.run(fetcher)) if self._discovery else None
             try:

@@ -50,7 +50,7 @@ class Cost:
     seconds
         Mean seconds of a step or run.
     slowdown
-        Seconds divided by those of the baseline, with the interval; ``None`` for the baseline itself.
+        Relative change of the seconds against the baseline, with the interval; ``None`` for the baseline itself.
     exporters
         Seconds between scrapes by exporter, the shortest of all repetitions.
     cpu_share, memory_bytes
@@ -90,7 +90,7 @@ def costs(measured: Mapping[str, Sequence[Repetition]]) -> list[Cost]:
             len(some),
             "step" if by_step else "run",
             statistics.fmean(seconds[listeners]),
-            None if listeners == BASELINE else ratio(seconds[listeners], [seconds[BASELINE]]),
+            None if listeners == BASELINE else _change(ratio(seconds[listeners], [seconds[BASELINE]])),
             _shortest(some),
             statistics.median(one.cpu_share for one in some),
             statistics.median(one.memory_bytes for one in some),
@@ -103,6 +103,11 @@ def costs(measured: Mapping[str, Sequence[Repetition]]) -> list[Cost]:
 def is_settled(found: Sequence[Cost], within: float) -> bool:
     """Return whether all intervals are at most `within` on either side, as a relative change."""
     return all(one.half_width <= within for one in found)
+
+
+def _change(found: Ratio) -> Ratio:
+    low, high = (None if end is None else end - 1 for end in (found.low, found.high))
+    return Ratio(found.value - 1, low, high)
 
 
 def _shortest(some: Sequence[Repetition]) -> dict[str, float]:

@@ -15,19 +15,19 @@ import psutil
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, ServiceFailed
-from hypergauge.core.services import Service, Stack
+from hypergauge.core.services import Stack
 from hypergauge.insight.calibration import BASELINE, Cost, Repetition, costs, is_settled
 from hypergauge.insight.sharing.progress import progress_of
 from hypergauge.scheduler.events import Event
 from hypergauge.scheduler.executors.local import LocalExecutor
 from hypergauge.scheduler.job import Job
+from hypergauge.scheduler.plan.exporters import live_choices, running_in_words
 from hypergauge.scheduler.plan.plan import PlannedWorkload
 from hypergauge.scheduler.plan.policy import Policy
-from hypergauge.sql.ingest.choices import host_choices
 from hypergauge.sql.queries.report import qualities
 from hypergauge.sql.runs import experiments
 from hypergauge.sql.runs.calibrations import Calibration, store_calibrations
-from hypergauge.sql.runs.selection import select_run, select_runs
+from hypergauge.sql.runs.selection import select_run
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.session import Session
 
@@ -88,9 +88,9 @@ def calibrate(
     with Session(
         executor.database, notify=lambda message: executor.report(Event("warning", "", message=message))
     ) as session:
-        if others := session(_others):
+        if others := session(live_choices):
             raise BadRequest(
-                f"{others} on this host: what measures them would measure the calibration too; wait for their end"
+                f"{running_in_words(others)} on this host: what measures them would measure the calibration too; wait for their end"
             )
         experiment, workload = session(experiments.next_command_workload)
         session.lock(partial(experiments.lock_command, workload=workload))
@@ -176,13 +176,6 @@ class _Calibrating:
         self._show(event)
 
 
-def _others(connection: Connection) -> str:
-    """Return the live runs of this host in words; empty if there are none."""
-    live = host_choices(connection).get(platform.node(), {})
-    labels = [run.label for run in select_runs(connection, list(live))] if live else []
-    return f"{', '.join(labels)} {'runs' if len(labels) == 1 else 'run'}" if labels else ""
-
-
 def _repetition(connection: Connection, run_id: str, cpu_seconds: float, memory_bytes: float) -> Repetition:
     run = select_run(connection, run_id)
     [quality] = qualities(connection, [run_id])
@@ -194,33 +187,23 @@ def _repetition(connection: Connection, run_id: str, cpu_seconds: float, memory_
     )
 
 
-def _services(settings: Settings) -> dict[str, Service]:
-    """Return the exporters and the collector of this stack."""
-    return {
-        name: service
-        for name, service in Stack(settings).services().items()
-        if name == "collector" or name.startswith("exporter-")
-    }
-
-
 def _cpu_seconds(settings: Settings) -> float:
     """Return the CPU time that exporters and collector have used, with their child processes."""
-    total = 0.0
-    for service in _services(settings).values():
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(service.pid)
-            for one in (process, *process.children(recursive=True)):
-                total += sum(one.cpu_times()[:4])
-    return total
+    return _sum(settings, lambda process: sum(process.cpu_times()[:4]))
 
 
 def _memory_bytes(settings: Settings) -> float:
     """Return the resident memory of exporters and collector, with their child processes."""
+    return _sum(settings, lambda process: float(process.memory_info().rss))
+
+
+def _sum(settings: Settings, read: Callable[[psutil.Process], float]) -> float:
     total = 0.0
-    for service in _services(settings).values():
-        with contextlib.suppress(psutil.Error):
-            process = psutil.Process(service.pid)
-            total += sum(one.memory_info().rss for one in (process, *process.children(recursive=True)))
+    for name, service in Stack(settings).services().items():
+        if name == "collector" or name.startswith("exporter-"):
+            with contextlib.suppress(psutil.Error):
+                process = psutil.Process(service.pid)
+                total += sum(map(read, (process, *process.children(recursive=True))))
     return total
 
 
@@ -232,10 +215,9 @@ def _state(block: int, found: Sequence[Cost]) -> str:
 
 def _stored(command: str, one: Cost) -> Calibration:
     assert one.slowdown is not None
-    value, low, high = one.slowdown.value, one.slowdown.low, one.slowdown.high
-    assert low is not None
-    assert high is not None
+    assert one.slowdown.low is not None
+    assert one.slowdown.high is not None
     return Calibration(
-        platform.node(), command, one.listeners, one.exporters, one.repetitions, value - 1, low - 1, high - 1, one.cpu_share,
-        one.memory_bytes,
+        platform.node(), command, one.listeners, one.exporters, one.repetitions, one.slowdown.value, one.slowdown.low,
+        one.slowdown.high, one.cpu_share, one.memory_bytes,
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from random import SystemRandom
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -76,7 +76,7 @@ def calibrate(
     with on_this_host(settings, quiet=json) as executor:
         workload, found = calibrate(executor, jobs, limits, seed=seed, report=said.print)
     if json:
-        as_json({"workload": workload, "seed": seed, "costs": [_as_dict(one) for one in found]})
+        as_json({"workload": workload, "seed": seed, "costs": [asdict(one) for one in found]})
     else:
         _show(found, within)
         console().print(f"Compare the runs with: bench compare {workload} --by row")
@@ -99,19 +99,6 @@ def _jobs(
             raise BadRequest(f"--listeners: {'+'.join(job.profilers)} profiles the run, which is no cost of exporters")
         jobs[choice] = job
     return jobs
-
-
-def _as_dict(one: Cost) -> dict[str, Any]:
-    return {
-        **asdict(one),
-        "slowdown": None
-        if one.slowdown is None
-        else {"value": one.slowdown.value - 1, "low": _less(one.slowdown.low), "high": _less(one.slowdown.high)},
-    }
-
-
-def _less(ratio: float | None) -> float | None:
-    return None if ratio is None else ratio - 1
 
 
 def _show(found: Sequence[Cost], within: float) -> None:
@@ -139,5 +126,4 @@ def _show(found: Sequence[Cost], within: float) -> None:
 def _interval(one: Cost) -> str:
     if one.slowdown is None:
         return "-"
-    low, high = _less(one.slowdown.low), _less(one.slowdown.high)
-    return f"{one.slowdown.value - 1:.1%} ({low:.1%} to {high:.1%})"
+    return f"{one.slowdown.value:.1%} ({one.slowdown.low:.1%} to {one.slowdown.high:.1%})"

@@ -21,8 +21,8 @@ from hypergauge.gpu import inventory
 from hypergauge.scheduler.executors.base import LOCAL
 from hypergauge.scheduler.executors.registry import load_batch_system
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
+from hypergauge.scheduler.plan.exporters import shown_choices
 from hypergauge.scheduler.plan.finished import is_finished
-from hypergauge.scheduler.plan.measuring import shown_choices
 from hypergauge.scheduler.plan.policy import Policy
 from hypergauge.sql.runs.selection import select_run
 from hypergauge.sql.server.database import Database

@@ -184,10 +184,9 @@ class ScrapedTarget:
 
     def scrape_every(self, interval: float) -> None:
         """Change the seconds between scrapes; counters continue, and the cache stays."""
-        if interval != self.target.interval:
-            self.target = replace(self.target, interval=interval)
-            self._rates.interval = interval
-            self.waking.set()
+        self.target = replace(self.target, interval=interval)
+        self._rates.interval = interval
+        self.waking.set()
 
     def renumber(self) -> None:
         """Switch to a new numbering, if any; the previous one is freed when no target uses it."""

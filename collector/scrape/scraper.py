@@ -85,6 +85,8 @@ class Scraper:
         self._take_database_ids(targets)
         for target_id, tasks in list(self._scraped.items()):
             target = targets.get(target_id)
+            if target == tasks.scraped.target:
+                continue
             if target is not None and tasks.scraped.is_same_but_for_the_interval(target):
                 tasks.scraped.scrape_every(target.interval)
             else:

@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import psycopg
@@ -14,6 +14,7 @@ import psycopg
 from hypergauge.collector.discovery.targets import Key, Target
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.sharing.assignment import Assignment
+from hypergauge.collector.sharing.choices import needed
 from hypergauge.collector.sharing.peers import PeersTargets
 from hypergauge.core.errors import BenchError
 from hypergauge.sql.ingest.choices import HostChoices, follow_choices, host_choices
@@ -38,13 +39,13 @@ class Leases:
         Whether the collector shares targets with other collectors that have the same ones.
     memory
         File with the targets of other collectors, for the time without the database; ``None`` for no file.
+    exporters
+        Names of the exporters that runs choose from, see `needed`.
 
     Attributes
     ----------
     held
         Targets by their ids in the database; by negative numbers while the database has given none.
-    choices
-        Choices of the runs, as last read.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Leases:
         *,
         shared: bool = False,
         memory: Path | None = None,
+        exporters: Collection[str] = (),
     ) -> None:
         self._database, self._source, self._metrics = database, source, metrics
         self._lease = database.settings.lease
@@ -69,7 +71,8 @@ class Leases:
         self._provisional: dict[Key, int] = {}  # the collector's own negative ids, until the database answers
         self._confirmed: dict[int, tuple[float | None, tuple[str, ...]]] = {}
         self.held: dict[int, Target] = {}
-        self.choices: HostChoices = {}
+        self._choices: HostChoices = {}
+        self._exporters = exporters
 
     def begin(self, targets: Mapping[Key, Target]) -> None:
         """Claim `targets`; without the database, take the targets that no other collector is known to have.
@@ -127,12 +130,17 @@ class Leases:
         ids |= claimed
         self._leaving |= {target_id for key, target_id in ids.items() if key not in targets}
         self.held = {ids[key]: target for key, target in targets.items() if key in ids and key not in self._taken}
-        self.choices = host_choices(connection)
+        self._choices = host_choices(connection)
         self._provisional = {}
         self._answered = True
         self._metrics.targets.labels("taken").set(len(self._taken))
         peers = self._assignment.peers if self._assignment is not None else []
         self._peers.store(self._taken, shared=any(peer.source != self._source for peer in peers))
+
+    @property
+    def needed(self) -> dict[int, Target]:
+        """Return the held targets to scrape now, with their intervals, by the choices of the runs."""
+        return needed(self.held, self._choices, self._exporters)
 
     def confirm(self, scraped: Mapping[int, Target]) -> None:
         """Record which choices the collector follows, since schedulers wait for it before they release runs.
@@ -140,14 +148,12 @@ class Leases:
         Parameters
         ----------
         scraped
-            The held targets that are scraped, with their intervals.
+            The targets that are scraped, see `needed`.
         """
         self._metrics.targets.labels("paused").set(len(self.held) - len(scraped))
+        runs = {host: tuple(sorted(choices)) for host, choices in self._choices.items()}
         found = {
-            target_id: (
-                _changed_interval(target, scraped.get(target_id)),
-                tuple(sorted(self.choices.get(target.host, ()))),
-            )
+            target_id: (_changed_interval(target, scraped.get(target_id)), runs.get(target.host, ()))
             for target_id, target in self.held.items()
             if target_id > 0
         }
@@ -156,7 +162,7 @@ class Leases:
             return
         try:
             intervals = {one: interval for one, (interval, _) in changed.items()}
-            follow_choices(self._connected(), self._source, intervals, [runs for _, runs in changed.values()])
+            follow_choices(self._connected(), self._source, intervals, [ids for _, ids in changed.values()])
         except (BenchError, psycopg.Error):
             return  # the next report records it
         self._confirmed = found

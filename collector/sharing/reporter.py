@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from hypergauge.collector.discovery.targets import Key, Target
-from hypergauge.collector.sharing.choices import needed
 from hypergauge.collector.sharing.leases import Leases
 from hypergauge.core.system.periodic import Periodic
 from hypergauge.sql.ingest.targets import TargetState
@@ -24,8 +23,6 @@ class Reporter:
         Returns the current targets.
     follow
         Called in the reporter's thread with the targets to scrape; returns when no others are scraped.
-    exporters
-        Names of the exporters that runs choose from, see `needed`.
 
     Attributes
     ----------
@@ -38,9 +35,8 @@ class Reporter:
         leases: Leases,
         wanted: Callable[[], Mapping[Key, Target]],
         follow: Callable[[Mapping[int, Target]], None],
-        exporters: Collection[str],
     ) -> None:
-        self._leases, self._wanted, self._follow, self._exporters = leases, wanted, follow, exporters
+        self._leases, self._wanted, self._follow = leases, wanted, follow
         self._reports = Periodic("reports of targets", self._report, _SECONDS)
         self.states: Mapping[int, TargetState] = {}
 
@@ -58,7 +54,7 @@ class Reporter:
 
     def _report(self) -> None:
         self._leases.keep(self._wanted(), self.states)
-        scraped = needed(self._leases.held, self._leases.choices, self._exporters)
+        scraped = self._leases.needed
         self._follow(scraped)
         self._leases.confirm(scraped)
         self._leases.let_go()

@@ -13,7 +13,7 @@ from prometheus_client.core import Metric
 
 from hypergauge.core.errors import BadRequest, did_you_mean
 
-__all__ = ["GROUP", "Exporter", "ExporterFactory", "ExporterOptions", "Registry"]
+__all__ = ["GROUP", "Exporter", "ExporterFactory", "ExporterOptions", "Registry", "names"]
 
 GROUP = "hypergauge.exporters"
 
@@ -56,6 +56,11 @@ class Exporter(Protocol):
 
         `hypergauge.exporters.serving.text.WrittenFamily` reproduces another exporter's lines byte by byte.
         """
+
+
+def names() -> list[str]:
+    """Return the names of installed exporters, without importing them."""
+    return [one.name for one in entry_points(group=GROUP)]
 
 
 ExporterFactory = Callable[[ExporterOptions], Exporter]

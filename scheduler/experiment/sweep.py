@@ -50,8 +50,8 @@ def rows(sweep: SweepFile) -> list[dict[str, str]]:
     every = points * (points + 1) // 2
     if sweep.pairs is not None and every > _MOST_PAIRS:
         raise BadRequest(f"the sweep has {every:,} pairs to draw from, but at most {_MOST_PAIRS:,} can be drawn from")
-    pairs = 0 if sweep.pairs is None else max(1, round(sweep.pairs[0] * every))
-    count = (points * len(sweep.together) + 2 * pairs) * len(sweep.collocations)
+    pairs = [] if sweep.pairs is None else drawn_pairs(points, *sweep.pairs)
+    count = (points * len(sweep.together) + 2 * len(pairs)) * len(sweep.collocations)
     if count > _MOST_ROWS:
         raise BadRequest(f"the sweep has {count:,} rows; an experiment file has at most {_MOST_ROWS:,}")
     width = len(str(points))
@@ -60,8 +60,7 @@ def rows(sweep: SweepFile) -> list[dict[str, str]]:
         for number, point in enumerate(_points(sweep), start=1)
     ]
     passes = [[named[first : first + together] for first in range(0, points, together)] for together in sweep.together]
-    if sweep.pairs is not None:
-        passes.append([[named[one], named[other]] for one, other in drawn_pairs(points, *sweep.pairs)])
+    passes.append([[named[one], named[other]] for one, other in pairs])
     workloads = itertools.chain.from_iterable(
         ((collocation, members) for members in workloads)
         for workloads, collocation in itertools.product(passes, sweep.collocations)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,13 +14,11 @@ from hypergauge.scheduler.executors.batch.checks import refuse_workloads
 from hypergauge.scheduler.executors.batch.retry import Retry
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.plan.collocation import Partition, partitions
+from hypergauge.scheduler.plan.exporters import live_choices, measuring_notes
 from hypergauge.scheduler.plan.file_plan import numbers, planned
-from hypergauge.scheduler.plan.measuring import measuring_notes
 from hypergauge.scheduler.plan.plan import PlannedWorkload
-from hypergauge.sql.ingest.choices import Choice, host_choices
 from hypergauge.sql.runs.experiments import owner_problem
-from hypergauge.sql.runs.selection import select_runs
-from hypergauge.sql.server.database import Connection, Database
+from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.session import Session
 
 __all__ = ["Preview", "check_owner", "preview"]
@@ -75,23 +72,14 @@ def preview(
         for experiment, found in session(numbers, file).items():
             _report_numbers(experiment, found, notify)
         if system is None:
-            for line in measuring_notes(workloads, session(_others, file), settings.interval):
+            for line in measuring_notes(
+                workloads, session(live_choices, {row.run for row in file.rows}), settings.interval
+            ):
                 notify(line)
             gpus = inventory(settings.simulate, settings.home)
             return Preview(workloads, partitions(session, file, workloads, gpus, Devices(settings)))
     refuse_workloads(system, file, workloads, Retry(warn, Stopping()))
     return Preview(workloads)
-
-
-def _others(connection: Connection, file: ExperimentFile) -> dict[str, Choice | None]:
-    """Return the choices of this host's live runs that are not the file's, by label."""
-    own = {row.run for row in file.rows}
-    live = {
-        run_id: choice
-        for run_id, choice in host_choices(connection).get(platform.node(), {}).items()
-        if run_id not in own
-    }
-    return {run.label: live[run.run_id] for run in select_runs(connection, list(live))} if live else {}
 
 
 def _unknown_columns(file: ExperimentFile, system: BatchSystem | None) -> list[str]:

@@ -11,7 +11,7 @@ from hypergauge.collector.discovery.config_file import read_config
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.http.server import require_closed
 from hypergauge.core.services import Stack
-from hypergauge.exporters.serving.registry import Registry
+from hypergauge.exporters.serving import registry
 from hypergauge.scheduler.tracking.summary_delivery import SummaryDelivery
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.services.local_exporters import LocalExporters
@@ -47,5 +47,5 @@ def run_collector(
         with SummaryDelivery(database, lambda: tracking_uri(Stack(settings), settings)):
             collect(
                 database, wanted, settings.spool_dir, port=port, bind=bind, web=settings.web_config, insecure=insecure,
-                interval=settings.interval, exporters=list(Registry.load()),
+                interval=settings.interval, exporters=registry.names(),
             )  # fmt: skip

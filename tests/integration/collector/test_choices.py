@@ -8,7 +8,6 @@ import pytest
 
 from hypergauge.collector.discovery.targets import Target
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.sharing.choices import needed
 from hypergauge.collector.sharing.leases import Leases
 from hypergauge.scheduler import measuring
 from hypergauge.scheduler.measuring import await_choices
@@ -29,7 +28,7 @@ TARGETS = {
 
 @pytest.fixture
 def leases(database: Database) -> Iterator[Leases]:
-    leases = Leases(database, "mine", CollectorMetrics())
+    leases = Leases(database, "mine", CollectorMetrics(), exporters=("host", "nvml"))
     leases.begin(TARGETS)
     yield leases
     leases.close()
@@ -38,7 +37,7 @@ def leases(database: Database) -> Iterator[Leases]:
 def look(leases: Leases) -> Mapping[str, float]:
     """Do what the collector does once a second; return the intervals of the scraped targets by exporter."""
     leases.keep(TARGETS, {})
-    scraped = needed(leases.held, leases.choices, ("host", "nvml"))
+    scraped = leases.needed
     leases.confirm(scraped)
     return {target.listener: target.interval for target in scraped.values()}
 

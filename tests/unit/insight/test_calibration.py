@@ -19,9 +19,9 @@ def test_a_choice_is_compared_with_none() -> None:
     assert (none.slowdown, none.repetitions, none.per) == (None, 3, "step")
     assert none.seconds == pytest.approx(1.0)
     assert smi.slowdown is not None
-    assert smi.slowdown.value == pytest.approx(1.1)
+    assert smi.slowdown.value == pytest.approx(0.1)
     assert smi.slowdown.low is not None
-    assert smi.slowdown.low < 1 < 1.1
+    assert smi.slowdown.low < 0 < 0.1
     assert (smi.exporters, smi.memory_bytes) == ({"nvml": 1.0}, 1e8)
     assert smi.cpu_share == pytest.approx(0.01)
 
@@ -32,7 +32,7 @@ def test_whole_runs_count_if_one_tracks_no_steps() -> None:
     assert none.per == "run"
     assert none.seconds == pytest.approx(101.0)
     assert smi.slowdown is not None
-    assert smi.slowdown.value == pytest.approx(1.1)
+    assert smi.slowdown.value == pytest.approx(0.1)
 
 
 def test_an_interval_needs_two_repetitions() -> None:

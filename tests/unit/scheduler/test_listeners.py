@@ -6,7 +6,7 @@ import pytest
 
 from hypergauge.core.errors import BadRequest
 from hypergauge.scheduler.experiment.cells import parse_listeners
-from hypergauge.scheduler.plan.measuring import shown_choices
+from hypergauge.scheduler.plan.exporters import shown_choices
 from hypergauge.sql.ingest.choices import Choice, interval_needed
 
 

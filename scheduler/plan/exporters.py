@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hypergauge.scheduler.plan.plan import Action, PlannedWorkload
-from hypergauge.sql.ingest.choices import Choice, interval_needed
+from hypergauge.sql.ingest.choices import Choice, host_choices, interval_needed
+from hypergauge.sql.runs.selection import select_runs
+from hypergauge.sql.server.database import Connection
 
-__all__ = ["measuring_notes", "shown_choices"]
+__all__ = ["live_choices", "measuring_notes", "running_in_words", "shown_choices"]
+
+
+def live_choices(connection: Connection, without: Collection[str] = ()) -> dict[str, Choice | None]:
+    """Return the choices of this host's live runs by label, except those of the runs `without`."""
+    found = host_choices(connection).get(platform.node(), {})
+    live = {run_id: choice for run_id, choice in found.items() if run_id not in without}
+    return {run.label: live[run.run_id] for run in select_runs(connection, list(live))} if live else {}
+
+
+def running_in_words(labels: Collection[str]) -> str:
+    """Return that runs run: ``20/1/1 runs``, ``20/1/1, 20/1/2 run``."""
+    return f"{', '.join(labels)} {'runs' if len(labels) == 1 else 'run'}"
 
 
 def measuring_notes(
@@ -32,8 +47,8 @@ def measuring_notes(
         if together == shown:
             yield f"{label} is measured by {shown}"
         else:
-            runs = f"{', '.join(others)} {'runs' if len(others) == 1 else 'run'}"
-            yield f"{label} chooses {shown}, but is measured by {together} while {runs} on this host"
+            meanwhile = f"while {running_in_words(others)} on this host"
+            yield f"{label} chooses {shown}, but is measured by {together} {meanwhile}"
 
 
 def shown_choices(choices: Collection[Choice | None], configured: float) -> str:
