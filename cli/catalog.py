@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "querying.highlights",
         "Show a run in ten lines: phases, repetitions, changes, outliers.",
     ),
+    "profile": ("querying.profile", "Show what functions, operators and kernels of a run took, or profile it live."),
     "interference": (
         "querying.interference",
         "Show what collocation cost each configuration, and whether it paid off.",
@@ -95,7 +96,7 @@ _HIDDEN = frozenset({"job"})
 GROUPS: dict[str, tuple[str, ...]] = {
     "Begin": ("demo", "init", "doctor"),
     "Run": ("run", "schedule", "sweep", "stop", "calibrate"),
-    "Look": ("status", "watch", "list", "logs", "highlights", "plot", "report"),
+    "Look": ("status", "watch", "list", "logs", "highlights", "profile", "plot", "report"),
     "Compare": ("compare", "interference", "rules", "metrics"),
     "Keep and share": ("note", "keep", "rm", "share", "open", "export", "import"),
     "Serve": ("up", "down", "exporter", "collector", "db", "dashboards"),

@@ -8,7 +8,7 @@ from hypergauge.scheduler.active import ActiveRun
 from hypergauge.scheduler.events import Event, label
 from hypergauge.scheduler.parallel import each
 from hypergauge.scheduler.provenance.page_cache import cache_tags
-from hypergauge.scheduler.tracking.delivery import deliver, deliver_spans
+from hypergauge.scheduler.tracking.delivery import deliver, deliver_recorded
 from hypergauge.scheduler.tracking.run_creation import RunCreation, RunRequest
 from hypergauge.scheduler.tracking.tracking import OWN_TAG, Tracking
 from hypergauge.sql.runs import runs
@@ -109,11 +109,17 @@ class TrackedRuns:
     def _deliver(self, session: Session, active: ActiveRun) -> None:
         """Deliver the results of a run; if MLflow does not answer, send it no further requests."""
         assert active.end is not None
-        why = ["MLflow does not answer"]
-        if not self._answers:
-            session(deliver_spans, active.folder)
-        elif session(deliver, active.folder, self._tracking, active.mlflow_run_id, active.end, why.append):
+        said: list[str] = []
+        if self._answers:
+            delivered = session(deliver, active.folder, self._tracking, active.mlflow_run_id, active.end, said.append)
+        else:
+            session(deliver_recorded, active.folder, said.append)
+            delivered = False
+            said.append("MLflow does not answer")
+        if not delivered:
+            said[-1] += "; the next schedule of this experiment delivers the run"
+        for message in said:
+            self._report(Event("warning", label(self._experiment, self._workload, active.job), message=message))
+        if delivered:
             return
-        message = f"{why[-1]}; the next schedule of this experiment delivers the run"
-        self._report(Event("warning", label(self._experiment, self._workload, active.job), message=message))
         self._answers = self._answers and self._tracking is not None and self._tracking.answers(_CREATION_SECONDS)

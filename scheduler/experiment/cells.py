@@ -31,7 +31,7 @@ STATUSES = ("running", "finished", "failed", "stopped", "timeout")
 _MLFLOW_STATUSES = {"killed": "stopped", "scheduled": "running"}
 
 LISTENERS = ("host", "process", "nvml", "dcgm", "rapl", "amd", "jetson", "apple")
-WRAPPERS = ("nsys", "ncu", "perf", "torch")
+WRAPPERS = ("nsys", "ncu", "perf", "py-spy", "torch")
 # The word for a run that no exporter measures.
 NO_EXPORTER = "none"
 _RADT_LISTENERS = {

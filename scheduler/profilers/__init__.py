@@ -1,4 +1,4 @@
-"""Profilers that wrap a run: ``nsys``, ``ncu``, ``perf``, and ``torch`` for PyTorch's own."""
+"""Profilers that wrap a run: ``nsys``, ``ncu``, ``perf``, ``py-spy``, and ``torch`` for PyTorch's own."""
 
 from __future__ import annotations
 
@@ -6,4 +6,14 @@ from hypergauge.scheduler.profilers.base import MARK, Profiler
 from hypergauge.scheduler.profilers.command import CommandEnd, ProfiledCommand
 from hypergauge.scheduler.profilers.registry import PROFILERS, around, problems, reports, wrapped
 
-__all__ = ["MARK", "PROFILERS", "CommandEnd", "ProfiledCommand", "Profiler", "around", "problems", "reports", "wrapped"]
+__all__ = [
+    "MARK",
+    "PROFILERS",
+    "CommandEnd",
+    "ProfiledCommand",
+    "Profiler",
+    "around",
+    "problems",
+    "reports",
+    "wrapped",
+]

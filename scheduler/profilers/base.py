@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording
+
 __all__ = ["MARK", "Profiler"]
 
 # Variable in the environment of profilers but not of the command. It distinguishes them when the run is ended.
@@ -49,3 +51,21 @@ class Profiler:
     def wrap(self, words: Sequence[str], folder: Path) -> list[str]:
         """Return the command line that runs `words` under the profiler, with its report in `folder`."""
         raise NotImplementedError
+
+    def read(self, report: Path, phases: Phases) -> Recording | None:
+        """Return the stacks of a report; ``None`` for a profiler whose report has none.
+
+        Parameters
+        ----------
+        phases
+            Phases of the run.
+
+        Raises
+        ------
+        UnreadableReport
+            The report is truncated, or of another format.
+        OSError
+            The report cannot be read.
+        """
+        del report, phases
+        return None

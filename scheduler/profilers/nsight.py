@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from hypergauge.core.pages import Page
 from hypergauge.scheduler.profilers.base import Profiler
+from hypergauge.scheduler.profilers.reports.nsight_compute import read_raw_page
+from hypergauge.scheduler.profilers.reports.nsight_systems import read_export
+from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording, UnreadableReport
 
 __all__ = ["Ncu", "Nsys"]
 
@@ -16,6 +22,7 @@ _ALLOW_COUNTERS = (
 )
 # Each of these lets a process read a GPU's counters: CAP_SYS_ADMIN, and since driver R565 CAP_PERFMON.
 _CAPABILITIES = 1 << 21 | 1 << 38
+_CONVERSION_SECONDS = 600.0
 
 
 class Nsys(Profiler):
@@ -37,6 +44,15 @@ class Nsys(Profiler):
             self.program, "profile", f"--output={(folder / self.report).with_suffix('')}", "--force-overwrite=true",
             "--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none", "--wait=primary", *words,
         ]  # fmt: skip
+
+    def read(self, report: Path, phases: Phases) -> Recording:
+        """See `Profiler.read`; ``nsys`` exports the report to SQLite first."""
+        with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+            export = Path(folder) / "nsys.sqlite"
+            _output(
+                self.program, "export", "--type=sqlite", "--force-overwrite=true", f"--output={export}", str(report)
+            )
+            return read_export(export, phases)
 
 
 class Ncu(Profiler):
@@ -72,10 +88,39 @@ class Ncu(Profiler):
             "--export", str((folder / self.report).with_suffix("")), *words,
         ]  # fmt: skip
 
+    def read(self, report: Path, phases: Phases) -> Recording:
+        """See `Profiler.read`; ``ncu`` prints the report as CSV first. It has no times of launches, so no phases."""
+        del phases
+        page = _output(self.program, "--import", str(report), "--csv", "--page", "raw", "--print-units", "base")
+        return read_raw_page(page.splitlines())
+
     def _is_restricted(self) -> bool:
         if _field(self._root / "proc/driver/nvidia/params", "RmProfilingAdminOnly") != "1":
             return False
         return not int(_field(self._root / "proc/self/status", "CapEff") or "0", 16) & _CAPABILITIES
+
+
+def _output(*words: str) -> str:
+    """Return what a program prints, with a point in numbers.
+
+    Raises
+    ------
+    UnreadableReport
+        The program refuses the report.
+    """
+    try:
+        done = subprocess.run(
+            words, env={**os.environ, "LC_ALL": "C"}, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, errors="replace", timeout=_CONVERSION_SECONDS, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise UnreadableReport(
+            f"{Path(words[0]).name} takes more than {_CONVERSION_SECONDS:g} s to convert it"
+        ) from None
+    if done.returncode:
+        lines = (done.stdout + done.stderr).strip().splitlines() or [f"exit status {done.returncode}"]
+        raise UnreadableReport(f"{Path(words[0]).name} cannot convert it: {lines[-1]}")
+    return done.stdout
 
 
 def _field(path: Path, name: str) -> str | None:

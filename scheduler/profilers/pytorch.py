@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hypergauge.scheduler.profilers.base import Profiler
+from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording
 
 __all__ = ["Torch"]
 
@@ -29,6 +30,12 @@ class Torch(Profiler):
     def wrap(self, words: Sequence[str], folder: Path) -> list[str]:
         """Return the command line, with the launcher between interpreter and script."""
         return [words[0], str(_LAUNCHER), str(folder / self.report), *words[1:]]
+
+    def read(self, report: Path, phases: Phases) -> Recording:
+        """See `Profiler.read`."""
+        from hypergauge.scheduler.profilers.reports.kineto import read_trace
+
+        return read_trace(report, phases)
 
 
 @functools.cache

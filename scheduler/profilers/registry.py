@@ -10,12 +10,13 @@ from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.scheduler.profilers.base import Profiler
 from hypergauge.scheduler.profilers.nsight import Ncu, Nsys
 from hypergauge.scheduler.profilers.perf import Perf
+from hypergauge.scheduler.profilers.py_spy import LIVE_REPORT, PySpy
 from hypergauge.scheduler.profilers.pytorch import Torch
 
 __all__ = ["PROFILERS", "around", "problems", "reports", "wrapped"]
 
 # From the inside out, so that perf counts only the command and not an outer profiler.
-PROFILERS: dict[str, Profiler] = {one.name: one for one in (Torch(), Perf(), Nsys(), Ncu())}
+PROFILERS: dict[str, Profiler] = {one.name: one for one in (Torch(), Perf(), PySpy(), Nsys(), Ncu())}
 # These read the GPU through the same driver interface, which allows one client at a time.
 _OF_THE_GPU = ("nsys", "ncu", "torch")
 _RELAY = Path(__file__).with_name("relay.py")
@@ -65,4 +66,5 @@ def wrapped(names: Sequence[str], words: Sequence[str], folder: RunFolder) -> li
 def reports(folder: RunFolder) -> list[Path]:
     """Return the reports and logs of profilers in a run's folder, without empty files."""
     left = [folder.path / profiler.report for profiler in PROFILERS.values()]
-    return [path for path in (*left, folder.profiler_log) if path.exists() and path.stat().st_size]
+    live = sorted(folder.path.glob(LIVE_REPORT.format("*")))
+    return [path for path in (*left, *live, folder.profiler_log) if path.exists() and path.stat().st_size]

@@ -1,4 +1,4 @@
-"""Delivery of an ended run: output to MLflow, spans and software metrics to SQL."""
+"""Delivery of an ended run: output to MLflow; spans, profiles and software metrics to SQL."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypergauge.core.files.host_lock import HostLock
 from hypergauge.core.files.run_folder import RunEnd, RunFolder
 from hypergauge.core.output import whole_output
 from hypergauge.scheduler import profilers
+from hypergauge.scheduler.profilers.delivery import phases_of, store_reports
 from hypergauge.scheduler.provenance.manifest import FILES
 from hypergauge.scheduler.tracking.run_creation import RunRequest, create_late
 from hypergauge.scheduler.tracking.spans import read_spans
@@ -18,7 +19,7 @@ from hypergauge.sql.ingest.software import store_software_metrics, store_spans
 from hypergauge.sql.runs import runs
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["deliver", "deliver_backlog", "deliver_spans"]
+__all__ = ["deliver", "deliver_backlog", "deliver_recorded"]
 
 # Timeout of the server's health check.
 _TIMEOUT_SECONDS = 10.0
@@ -40,7 +41,7 @@ def deliver(
     with HostLock(f"delivery/{folder.run_id}") as lock:
         if not lock.take() or folder.delivered:
             return True
-        deliver_spans(connection, folder)
+        deliver_recorded(connection, folder, notify)
         if tracking is not None:
             try:
                 server = Tracking(tracking) if isinstance(tracking, str) else tracking
@@ -71,9 +72,11 @@ def deliver_backlog(
             return
 
 
-def deliver_spans(connection: Connection, folder: RunFolder) -> None:
-    """Store the spans of a run in the database."""
-    store_spans(connection, folder.run_id, read_spans(folder.spans))
+def deliver_recorded(connection: Connection, folder: RunFolder, notify: Callable[[str], None] = lambda _: None) -> None:
+    """Store the spans and profiles of a run in the database; `notify` receives why a profile could not be read."""
+    spans = list(read_spans(folder.spans))
+    store_spans(connection, folder.run_id, spans)
+    store_reports(connection, folder, phases_of(spans), notify)
 
 
 def _track(connection: Connection, folder: RunFolder, server: Tracking, mlflow_run_id: str | None, end: RunEnd) -> None:

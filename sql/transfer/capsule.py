@@ -56,6 +56,9 @@ TABLES: dict[str, LiteralString] = {
     "highlights": _OF_RUNS,
     "rule_actions": _OF_RUNS,
     "accounting": _OF_RUNS,
+    "profiles": _OF_RUNS,
+    "profile_entries": _OF_RUNS,
+    "profile_stacks": _OF_RUNS,
 }
 _INTERNAL = frozenset({"stored_summaries", "stored_duplicates"})
 # Columns that describe this database, not the runs.

@@ -1,0 +1,1 @@
+"""Reports of profilers as stacks: what kernels, operators and functions took."""

@@ -1,0 +1,69 @@
+"""SQLite export of Nsight Systems: kernels, copies, calls of CUDA and of the system, and NVTX ranges."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from hypergauge.scheduler.profilers.reports.stacks import Event, Phases, Recording, UnreadableReport, recorded
+
+__all__ = ["read_export"]
+
+_NANOSECOND = 1e-9
+# Statement by table and kind; a table is there only if the run had such events. Times are nanoseconds of the session.
+_EVENTS = {
+    ("CUPTI_ACTIVITY_KIND_KERNEL", "kernel"): """
+        select n.value, format('%d %d', deviceId, streamId), start, end
+        from CUPTI_ACTIVITY_KIND_KERNEL left join StringIds n on n.id = demangledName""",
+    ("CUPTI_ACTIVITY_KIND_MEMCPY", "memory"): """
+        select 'copy ' || copyKind, format('%d %d', deviceId, streamId), start, end from CUPTI_ACTIVITY_KIND_MEMCPY""",
+    ("CUPTI_ACTIVITY_KIND_MEMSET", "memory"): """
+        select 'fill', format('%d %d', deviceId, streamId), start, end from CUPTI_ACTIVITY_KIND_MEMSET""",
+    ("CUPTI_ACTIVITY_KIND_RUNTIME", "cuda"): """
+        select n.value, globalTid, start, end
+        from CUPTI_ACTIVITY_KIND_RUNTIME left join StringIds n on n.id = nameId""",
+    ("OSRT_API", "system"): """
+        select n.value, globalTid, start, end from OSRT_API left join StringIds n on n.id = nameId""",
+    ("NVTX_EVENTS", "range"): """
+        select coalesce(text, n.value), globalTid, start, end
+        from NVTX_EVENTS left join StringIds n on n.id = textId where end is not null and rangeId is null""",
+}
+# Directions of copies by CUPTI's number.
+_COPIES = {
+    1: "host to device", 2: "device to host", 3: "host to array", 4: "array to host", 5: "array to array",
+    6: "array to device", 7: "device to array", 8: "device to device", 9: "host to host", 10: "peer to peer",
+    11: "managed, host to device", 12: "managed, device to host", 13: "managed, device to device",
+}  # fmt: skip
+
+
+def read_export(path: Path, phases: Phases) -> Recording:
+    """Return the stacks of an export.
+
+    Raises
+    ------
+    UnreadableReport
+        The file is no complete export.
+    """
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
+            return recorded(_events(connection, tables), phases, _session_start(connection, tables))
+    except sqlite3.Error as error:
+        raise UnreadableReport(f"it is no complete export of Nsight Systems: {error}") from None
+
+
+def _events(connection: sqlite3.Connection, tables: set[str]) -> Iterator[Event]:
+    for (table, kind), statement in _EVENTS.items():
+        if table in tables:
+            for name, track, start, end in connection.execute(statement):
+                yield Event(kind, name or "unnamed", track, start * _NANOSECOND, (end - start) * _NANOSECOND)
+
+
+def _session_start(connection: sqlite3.Connection, tables: set[str]) -> float | None:
+    """Return the Unix time of the session's start, ``None`` where the export has none."""
+    if "TARGET_INFO_SESSION_START_TIME" not in tables:
+        return None
+    found = connection.execute("select utcEpochNs from TARGET_INFO_SESSION_START_TIME").fetchone()
+    return None if found is None or found[0] is None else float(found[0]) * _NANOSECOND

@@ -1,0 +1,163 @@
+"""Stacks: paths of functions from the outermost to the innermost, each with the time that is its own.
+
+Every report is reduced to them. A kernel is a stack of one frame.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["CallTree", "Event", "Phases", "Recording", "Stack", "UnreadableReport"]
+
+
+class UnreadableReport(Exception):
+    """Report that is truncated, empty or of another format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Path of one kind of entries.
+
+    Attributes
+    ----------
+    kind
+        ``kernel``, ``memory`` (copies and fills on a GPU), ``operator``, ``cuda`` (calls of its libraries), ``range`` (named
+        in the script), ``system`` (calls of the operating system) or ``function``.
+    frames
+        Names from the outermost to the innermost.
+    phase
+        Phase of the run; empty where it is unknown.
+    calls
+        Number of calls of the innermost; ``None`` where samples were taken.
+    seconds
+        Time in the innermost itself, without those that it calls.
+    """
+
+    kind: str
+    frames: tuple[str, ...]
+    phase: str
+    calls: int | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Content of a report.
+
+    Attributes
+    ----------
+    started_at, ended_at
+        First and last recorded time in Unix seconds; ``None`` where the report has none.
+    rate
+        Samples per second; ``None`` where every call is recorded.
+    """
+
+    stacks: Sequence[Stack]
+    started_at: float | None = None
+    ended_at: float | None = None
+    rate: float | None = None
+
+
+class Phases:
+    """Phases of a run.
+
+    Parameters
+    ----------
+    spans
+        Start and end in Unix seconds, and name; phases may nest.
+    """
+
+    def __init__(self, spans: Iterable[tuple[float, float, str]] = ()) -> None:
+        self._spans = sorted(spans)
+        self._starts = [start for start, _, _ in self._spans]
+
+    def at(self, time: float) -> str:
+        """Return the innermost phase at a time, empty without one."""
+        begun = bisect.bisect_right(self._starts, time)
+        return next((name for _, end, name in reversed(self._spans[:begun]) if time < end), "") if begun else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Recorded call in one thread or stream; times in seconds by any clock.
+
+    Its duration is no difference of times, which are large and therefore rounded to nanoseconds.
+    """
+
+    kind: str
+    name: str
+    track: object
+    start: float
+    seconds: float
+
+    @property
+    def end(self) -> float:
+        """Return the time of its end."""
+        return self.start + self.seconds
+
+
+@dataclass(slots=True)
+class CallTree:
+    """Calls of one kind by path and phase.
+
+    Attributes
+    ----------
+    offset
+        Unix time at 0 of the events' clock; ``None`` if unknown.
+    """
+
+    kind: str
+    phases: Phases = field(default_factory=Phases)
+    offset: float | None = None
+    _children: dict[tuple[int, str], int] = field(default_factory=dict)
+    _totals: dict[tuple[int, str], list[float]] = field(default_factory=dict)
+
+    def add_track(self, events: Iterable[Event]) -> None:
+        """Add the calls of one thread: a call contains those that start within it."""
+        nested: list[tuple[float, int, list[float]]] = []
+        for event in sorted(events, key=lambda one: (one.start, -one.seconds)):
+            while nested and nested[-1][0] <= event.start:
+                nested.pop()
+            parent = nested[-1][1] if nested else -1
+            node = self._children.setdefault((parent, event.name), len(self._children))
+            total = self._totals.setdefault((node, self._phase(event.start)), [0, 0.0])
+            total[0] += 1
+            total[1] += event.seconds
+            if nested:  # of two that overlap, the later one may end after the earlier one
+                nested[-1][2][1] -= min(event.seconds, nested[-1][0] - event.start)
+            nested.append((event.end, node, total))
+
+    def stacks(self) -> Iterator[Stack]:
+        """Yield all paths."""
+        frames: list[tuple[str, ...]] = []
+        for parent, name in self._children:
+            frames.append((*frames[parent], name) if parent >= 0 else (name,))
+        for (node, phase), (calls, seconds) in self._totals.items():
+            yield Stack(self.kind, frames[node], phase, int(calls), max(0.0, seconds))
+
+    def _phase(self, time: float) -> str:
+        return "" if self.offset is None else self.phases.at(self.offset + time)
+
+
+def recorded(events: Iterable[Event], phases: Phases, offset: float | None) -> Recording:
+    """Return the stacks of recorded calls.
+
+    Parameters
+    ----------
+    offset
+        Unix time at 0 of the events' clock; ``None`` if unknown.
+    """
+    tracks: dict[tuple[str, object], list[Event]] = {}
+    for event in events:
+        tracks.setdefault((event.kind, event.track), []).append(event)
+    trees: dict[str, CallTree] = {}
+    for (kind, _), calls in tracks.items():
+        trees.setdefault(kind, CallTree(kind, phases, offset)).add_track(calls)
+    stacks = [stack for tree in trees.values() for stack in tree.stacks()]
+    if offset is None or not tracks:
+        return Recording(stacks)
+    first = min(min(one.start for one in calls) for calls in tracks.values())
+    last = max(max(one.end for one in calls) for calls in tracks.values())
+    return Recording(stacks, offset + first, offset + last)
