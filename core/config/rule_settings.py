@@ -12,9 +12,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BUILT_IN", "MARK", "STOP_RUN", "STOP_WORKLOAD", "Action", "RuleSection", "RuleSettings"]
+__all__ = ["BUILT_IN", "MARK", "PROFILE", "STOP_RUN", "STOP_WORKLOAD", "Action", "RuleSection", "RuleSettings"]
 
-BUILT_IN = MARK, STOP_RUN, STOP_WORKLOAD = "mark", "stop-run", "stop-workload"
+BUILT_IN = MARK, PROFILE, STOP_RUN, STOP_WORKLOAD = "mark", "profile", "stop-run", "stop-workload"
 
 
 @dataclass(frozen=True, slots=True)

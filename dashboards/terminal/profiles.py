@@ -58,11 +58,11 @@ def comparison_tables(found: Compared, top: int, width: int) -> Iterator[Table]:
 def verdict(found: Compared, kind: Kind) -> str:
     """Return which entry accounts for the difference of a kind."""
     here, there = found.profile.run.full_label, found.against.run.full_label
-    times = f"{_plural(kind.kind)} take {seconds_text(kind.seconds)} per {found.per} in {here} and {seconds_text(kind.before)} in {there}"
+    times = f"{seconds_text(kind.seconds)} per {found.per} in {here}, {seconds_text(kind.before)} in {there}"
     if kind.cause is None:
         return f"{times}; no single entry accounts for a difference."
     name, share = kind.cause
-    return f"{times}: {_name(name)} accounts for {share:.0%} of the difference."
+    return f"{times}.\n{_name(name)} accounts for {share:.0%} of the difference."
 
 
 def seconds_text(seconds: float) -> str:

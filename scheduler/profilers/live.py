@@ -55,7 +55,7 @@ def profile_live(connection: Connection, folder: RunFolder, seconds: float, rate
         connection, folder, profiler.name, number, lambda: read_folded(report, rate), (started_at, time.time())
     )
     if problem:
-        raise ServiceFailed(f"py-spy: {problem}; the processes waited, or ran no Python code")
+        raise ServiceFailed(f"py-spy: {problem}")
     return number
 
 

@@ -1,4 +1,4 @@
-"""Actions on rule firings: stop a run, stop its workload, or notify. Each runs once, and its outcome is recorded."""
+"""Actions on rule firings: profile a run, stop it or its workload, or notify. Each runs once, and its outcome is recorded."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 
 import psycopg
 
-from hypergauge.core.config.rule_settings import STOP_RUN, STOP_WORKLOAD
-from hypergauge.core.errors import BadRequest, BenchError
+from hypergauge.core.config.rule_settings import PROFILE, STOP_RUN, STOP_WORKLOAD
+from hypergauge.core.errors import BadRequest, BenchError, ServiceFailed
 from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.scheduler.profilers.live import profile_live
 from hypergauge.scheduler.reactions.notifications import NotificationFailed, send
 from hypergauge.scheduler.supervision import ask_to_stop
 from hypergauge.sql.runs import rule_actions
@@ -28,6 +29,7 @@ _log = logging.getLogger(__name__)
 _AT_A_TIME = 4
 _STORE_TRIES = 3
 _LONGEST_EVIDENCE = 200
+_PROFILE_SECONDS, _PROFILE_RATE = 20.0, 20
 
 
 class Actions:
@@ -37,10 +39,16 @@ class Actions:
     ----------
     done
         Callback for each action and its outcome.
+    profile_seconds
+        Duration of a profile.
     """
 
-    def __init__(self, database: Database, host: str, runs_dir: Path, done: Callable[[str, Outcome], None]) -> None:
+    def __init__(
+        self, database: Database, host: str, runs_dir: Path, done: Callable[[str, Outcome], None],
+        profile_seconds: float = _PROFILE_SECONDS,
+    ) -> None:  # fmt: skip
         self._database, self._host, self._runs_dir, self._done = database, host, runs_dir, done
+        self._profile_seconds = profile_seconds
         self._pool = ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="action")
 
     def begin(self, connection: Connection) -> None:
@@ -81,6 +89,8 @@ class Actions:
                 runs = rule_actions.running_in_workload(connection, request.run_id)
             reason = f"stopped with its workload by the rule {request.rule}, which fired in {request.label}: {_words(request)}"
             return _stop(map(self._folder, runs), reason)
+        if request.action == PROFILE:
+            return self._profile(folder)
         try:
             file = folder.spec().get("config")
             from hypergauge.core.config.rule_sections import (
@@ -93,6 +103,16 @@ class Actions:
             return "failed", "the settings of the run no longer have this action"
         except NotificationFailed as error:
             return "failed", str(error)
+
+    def _profile(self, folder: RunFolder) -> tuple[Outcome, str]:
+        if folder.end() is not None:
+            return "needless", "it had ended"
+        try:
+            with self._database.session() as connection:
+                number = profile_live(connection, folder, self._profile_seconds, _PROFILE_RATE)
+        except (BadRequest, ServiceFailed) as error:
+            return "failed", str(error)
+        return "done", f"profile {number} by py-spy"
 
     def _folder(self, run_id: str) -> RunFolder:
         return RunFolder(self._runs_dir / run_id)

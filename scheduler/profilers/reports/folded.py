@@ -10,8 +10,8 @@ from hypergauge.scheduler.profilers.reports.stacks import Recording, Stack, Unre
 
 __all__ = ["read_folded"]
 
-# Processes stand in front, with their command lines, which may contain any character.
-_PROCESSES = re.compile(r'process \d+:".*"(?:;|$)')
+# Processes stand in front, with their command lines, which may contain quotes and line ends too.
+_PROCESS = re.compile(r'process \d+:"(?:[^"]|"(?!;| \d+\n))*"(?:;|(?= \d+\n))')
 
 
 def read_folded(path: Path, rate: float) -> Recording:
@@ -20,16 +20,19 @@ def read_folded(path: Path, rate: float) -> Recording:
     Raises
     ------
     UnreadableReport
-        A line is no stack with a number.
+        A line is no stack with a number, or there is none.
     """
-    return Recording(list(_stacks(path, rate)), rate=rate)
+    stacks = list(_stacks(path.read_text(encoding="utf-8", errors="replace"), rate))
+    if not stacks:
+        raise UnreadableReport("no Python function was busy")
+    return Recording(stacks, rate=rate)
 
 
-def _stacks(path: Path, rate: float) -> Iterator[Stack]:
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, 1):
-            text, _, count = line.rstrip("\n").rpartition(" ")
-            if not count.isdecimal():
-                raise UnreadableReport(f"its line {number} is no stack with a number of samples")
-            if frames := tuple(filter(None, _PROCESSES.sub("", text).split(";"))):
-                yield Stack("function", frames, "", None, int(count) / rate)
+def _stacks(text: str, rate: float) -> Iterator[Stack]:
+    for number, line in enumerate(_PROCESS.sub("", text).splitlines(), 1):
+        frames, _, count = line.rpartition(" ")
+        if not count.isdecimal():
+            raise UnreadableReport(f"its line {number} is no stack with a number of samples")
+        # Each function has its file in parentheses; the rest of a command line has not.
+        if functions := tuple(frame for frame in frames.split(";") if frame.endswith(")")):
+            yield Stack("function", functions, "", None, int(count) / rate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -89,7 +90,8 @@ class Desk:
 
     def act(self) -> None:
         """Do the requested actions, to their end."""
-        actions = Actions(self.world.database, HOST, self.folder / "runs", lambda *one: self.outcomes.append(one))
+        runs_dir = self.folder / "runs"
+        actions = Actions(self.world.database, HOST, runs_dir, lambda *one: self.outcomes.append(one), 1.0)
         actions.begin(self.world.connection)
         actions.close()
 
@@ -295,6 +297,34 @@ def test_a_stop_names_the_rule_and_its_evidence(desk: Desk) -> None:
         assert processes[2].poll() is None
     expected = "stopped with its workload by the rule Always, which fired in 20/1/1@1: share 0.25"
     assert [RunFolder(desk.folder / "runs" / run_id).stop_reason() for run_id in ids] == [expected, expected, None]
+
+
+def test_a_run_is_profiled_once_when_a_rule_fires(desk: Desk) -> None:
+    desk.toml.touch()
+    run_id = desk.run({"Always": ["profile"]})
+    busy = "def spin():\n    while True:\n        sum(range(9999))\nspin()"
+    with subprocess.Popen([sys.executable, "-c", busy], env={**os.environ, "BENCH_RUN_ID": run_id}) as process:
+        try:
+            desk.look()
+            desk.act()
+            desk.look()
+            desk.act()
+        finally:
+            process.kill()
+    assert desk.recorded_actions(run_id) == [("profile", "done", "profile 2 by py-spy")]
+    found = desk.query("select number, name from profile_entries where run_id = %s and self > 0", run_id)
+    assert found == [(2, "spin (<string>:1)")]
+
+
+def test_a_run_without_processes_cannot_be_profiled(desk: Desk) -> None:
+    desk.toml.touch()
+    run_id = desk.run({"Always": ["profile"]})
+    desk.look()
+    desk.act()
+    [(action, outcome, detail)] = desk.recorded_actions(run_id)
+    assert (action, outcome) == ("profile", "failed")
+    assert detail is not None
+    assert "has no process on this host" in detail
 
 
 def test_firings_and_what_was_done_are_shown(desk: Desk) -> None:

@@ -47,7 +47,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         "LowGPUUtilization": RuleSection({"threshold": 0.5}, ("mark", "stop-run", "tell-us")),
         "Dataloader": RuleSection(enabled=False),
     }
-    assert found.action_names() == ("mark", "stop-run", "stop-workload", "tell-us", "note")
+    assert found.action_names() == ("mark", "profile", "stop-run", "stop-workload", "tell-us", "note")
     assert found.actions["note"].command == ("logger", "it fired")
     assert Settings.load({}, tmp_path).interval == 2
 

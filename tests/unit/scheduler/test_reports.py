@@ -108,13 +108,21 @@ def test_samples_of_python_functions() -> None:
     [
         ('process 7:"python train.py";<module> (train.py:1) 3', ["<module> (train.py:1)"]),
         ('process 7:"sh -c a; b";process 8:"python";f (a.py:1);g (a.py:2) 3', ["f (a.py:1)", "g (a.py:2)"]),
-        ('process 7:"sh" 3', None),
+        ('process 7:"sh -c echo "a"; b";process 8:"python";f (a.py:1) 3', ["f (a.py:1)"]),
+        ('process 7:"python -c x = 3\nprint(x) 4\n";f (<string>:1) 3', ["f (<string>:1)"]),
         ("f (<frozen importlib._bootstrap>:1) 3", ["f (<frozen importlib._bootstrap>:1)"]),
     ],
 )
-def test_processes_are_no_functions(tmp_path: Path, line: str, frames: list[str] | None) -> None:
-    (tmp_path / "py-spy.txt").write_text(line + "\n")
-    assert [list(one.frames) for one in read_folded(tmp_path / "py-spy.txt", 1).stacks] == ([frames] if frames else [])
+def test_processes_are_no_functions(tmp_path: Path, line: str, frames: list[str]) -> None:
+    (tmp_path / "py-spy.txt").write_text(f"{line}\ng (b.py:7) 1\n")
+    assert [list(one.frames) for one in read_folded(tmp_path / "py-spy.txt", 1).stacks] == [frames, ["g (b.py:7)"]]
+
+
+@pytest.mark.parametrize("content", ["", 'process 7:"sh" 3\n'])
+def test_a_process_that_waits_has_no_functions(tmp_path: Path, content: str) -> None:
+    (tmp_path / "py-spy.txt").write_text(content)
+    with pytest.raises(UnreadableReport, match="no Python function was busy"):
+        read_folded(tmp_path / "py-spy.txt", 1)
 
 
 def test_a_line_that_was_cut(tmp_path: Path) -> None:
