@@ -11,6 +11,7 @@ from hypergauge.insight.charts.chart import Chart, chart
 from hypergauge.insight.comparison.comparison import Comparison, compare
 from hypergauge.insight.comparison.entry import Further
 from hypergauge.insight.comparison.trust import trust
+from hypergauge.insight.flames import FlameGraph, flame_graphs
 from hypergauge.insight.highlights import Highlight, of_runs
 from hypergauge.insight.ledger.ledger import ledger
 from hypergauge.insight.ledger.model import Ledger
@@ -78,6 +79,8 @@ class Report:
         Charts by run and, if workloads have several runs, by workload; none without measurements.
     ledger
         Ledger of the GPUs; ``None`` if no run used one.
+    flames
+        Flame graphs of the runs' profiles.
     devices, highlights, phases, steps, findings, qualities, works
         By run id.
     """
@@ -90,6 +93,7 @@ class Report:
     notices: tuple[Notice, ...]
     charts: tuple[Chart, ...]
     ledger: Ledger | None
+    flames: tuple[FlameGraph, ...]
     devices: Mapping[str, Sequence[Device]]
     highlights: Mapping[str, Sequence[Highlight]]
     phases: Mapping[str, Sequence[Phase]]
@@ -141,6 +145,7 @@ def report(
         notices=(*trusted.notices, *notices(connection, facts(sharing))),
         charts=tuple(_charts(connection, runs, drawn, ("run", "workload") if grouped else ("run",))),
         ledger=_ledger(connection, runs),
+        flames=tuple(flame_graphs(connection, ids)),
         devices=_by_run(devices(connection, ids)),
         highlights=of_runs(connection, [run for run in runs if run.started_at is not None]),
         phases=_by_run(phases(connection, ids)),

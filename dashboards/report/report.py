@@ -14,6 +14,7 @@ from hypergauge.dashboards.plots.ledger.page import ledger_picture
 from hypergauge.dashboards.plots.page import chart_data, environment
 from hypergauge.dashboards.plots.panels import PROFILED, lay_out
 from hypergauge.dashboards.report import tables as report_tables
+from hypergauge.dashboards.report.flames import flame_pictures
 from hypergauge.dashboards.report.notes import chart_notes, ledger_notes, notes
 from hypergauge.dashboards.report.results import results
 from hypergauge.dashboards.shades import SCALE, shade
@@ -104,6 +105,7 @@ def render(found: Report, manifests: Manifests, title: str, now: datetime) -> st
             run.run_id: list(tables.highlight_lines(run, found.highlights.get(run.run_id, ()))) for run in found.runs
         },
         bars=_bars(found),
+        flames=flame_pictures(found.flames, titles),
         surroundings=_surroundings(found.runs, manifests),
         without=[_label(run) for run in found.runs if run.run_id not in manifests],
         duration=formatting.duration,
