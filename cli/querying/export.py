@@ -11,8 +11,9 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, Selectors, as_json, console, counted, reading
+from hypergauge.cli.common import Json, Selectors, as_json, console, counted, reading, warn
 from hypergauge.cli.help import Commands
+from hypergauge.core.calls import Call
 from hypergauge.core.config.settings import Settings
 from hypergauge.dashboards.terminal import formatting
 from hypergauge.dashboards.terminal.bar import Bar
@@ -109,12 +110,20 @@ def import_(
 def _trace(
     connection: Connection, runs: Sequence[RunInfo], output: Path, metrics: list[str] | None, *, json: bool
 ) -> None:
-    written = write_trace(connection, runs, output, metrics or None)
-    counts = f"{written.spans} spans and {written.samples} samples of {counted(written.runs, 'run')}"
+    written = write_trace(connection, runs, output, metrics or None, _calls)
+    calls = f", {counted(written.calls, 'call')}" if written.calls else ""
+    counts = f"{written.spans} spans{calls} and {written.samples} samples of {counted(written.runs, 'run')}"
     _wrote(
         output, asdict(written), json,
         f"Wrote {counts}; open {escape(shlex.quote(str(output)))} at https://ui.perfetto.dev, which keeps it on this host",
     )  # fmt: skip
+
+
+def _calls(run: RunInfo) -> list[Call]:
+    """Return what PyTorch's profiler recorded of a run, if this host has its report."""
+    from hypergauge.scheduler.profilers.recorded import recorded_calls
+
+    return recorded_calls(Settings.load().home, run.run_id, warn)
 
 
 def _samples(

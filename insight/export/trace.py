@@ -1,4 +1,4 @@
-"""Trace of runs: spans of the scripts above hardware metrics.
+"""Trace of runs: spans of the scripts and calls of a profiler above hardware metrics.
 
 The format is the Trace Event Format, which Perfetto (https://ui.perfetto.dev) and Chrome's ``chrome://tracing`` open. Times
 are microseconds since the start of the run's pass of its workload. So runs of one pass keep their relative times, and
@@ -10,11 +10,12 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hypergauge.core.calls import Call
 from hypergauge.core.errors import NoData
 from hypergauge.core.files.run_folder import appearing
 from hypergauge.sql.queries.neighbours import NeighbourChange, neighbour_changes
@@ -30,9 +31,11 @@ from hypergauge.sql.queries.traces import (
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["Written", "write_trace"]
+__all__ = ["Calls", "Written", "write_trace"]
 
 Event = dict[str, Any]
+
+Calls = Callable[[RunInfo], Iterable[Call]]
 
 # Track of the run itself in its group.
 _RUN_TRACK = 1
@@ -45,11 +48,13 @@ class Written:
     runs: int = 0
     spans: int = 0
     samples: int = 0
+    calls: int = 0
 
 
 def write_trace(
-    connection: Connection, runs: Sequence[RunInfo], path: Path, quantities: Sequence[str] | None = None
-) -> Written:
+    connection: Connection, runs: Sequence[RunInfo], path: Path, quantities: Sequence[str] | None = None,
+    calls: Calls = lambda _: (),
+) -> Written:  # fmt: skip
     """Write the trace of runs, compressed for a file name that ends in ``.gz``. An error leaves no partial file.
 
     Parameters
@@ -57,6 +62,8 @@ def write_trace(
     quantities
         Quantities in any scope; by default the software metrics, and all quantities that the runs have in a narrower scope
         than their host.
+    calls
+        Function that returns the recorded calls of a run, in Unix time.
 
     Raises
     ------
@@ -71,7 +78,7 @@ def write_trace(
     with appearing(path) as temporary, opened(temporary, "wt", encoding="utf-8") as file:
         file.write('{"displayTimeUnit": "ms", "traceEvents": [')
         separator = "\n"
-        for event in _Events(connection, written, quantities).of(runs, traced):
+        for event in _Events(connection, written, quantities, calls).of(runs, traced):
             file.write(separator)
             file.write(json.dumps(event, ensure_ascii=False))
             separator = ",\n"
@@ -82,8 +89,10 @@ def write_trace(
 class _Events:
     """Events of runs. Each run is a "process" of the trace, and so is each of its processes with spans."""
 
-    def __init__(self, connection: Connection, written: Written, quantities: Sequence[str] | None) -> None:
-        self._connection, self._written, self._quantities = connection, written, quantities
+    def __init__(
+        self, connection: Connection, written: Written, quantities: Sequence[str] | None, calls: Calls
+    ) -> None:
+        self._connection, self._written, self._quantities, self._recorded = connection, written, quantities, calls
         # Counted, since process ids of several runs may be equal.
         self._groups = itertools.count(1)
 
@@ -115,6 +124,7 @@ class _Events:
             self._written.samples += 1
             yield _counter(group, counter)
         yield from self._spans(run.run_id, title, times.end)
+        yield from self._calls(run, title, times.start)
 
     def _spans(self, run_id: str, title: str, run_end: int) -> Iterator[Event]:
         spans = spans_of(self._connection, run_id)
@@ -127,16 +137,33 @@ class _Events:
                 for span in of_thread:
                     end = run_end if span.end is None else span.end
                     end = max(end, span.start)
-                    lane = next((one for one in lanes if one.takes(span.start, end)), None)
-                    if lane is None:
-                        lane = _Lane(next(tracks), end)
-                        lanes.append(lane)
-                        name = thread or "thread"
-                        shown = name if len(lanes) == 1 else f"{name} ({len(lanes)})"
-                        yield _metadata(group, lane.track, "thread_name", name=shown)
-                        yield _metadata(group, lane.track, "thread_sort_index", sort_index=lane.track)
+                    lane, named = _lane(group, thread or "thread", lanes, tracks, span.start, end)
+                    yield from named
                     self._written.spans += 1
                     yield _span(group, lane.track, span, end)
+
+    def _calls(self, run: RunInfo, title: str, run_start: int) -> Iterator[Event]:
+        """Yield what a profiler recorded, with a track for each thread of a process and each stream of a GPU."""
+        assert run.started_at is not None
+        zero = run.started_at.timestamp()
+        found = sorted(self._recorded(run), key=lambda one: (one.track, one.start, -one.seconds))
+        if not found:
+            return
+        group = next(self._groups)
+        yield from _named(group, f"{title}: profiler")
+        tracks = itertools.count(1)
+        for track, calls in itertools.groupby(found, key=lambda one: one.track):
+            lanes: list[_Lane] = []
+            for call in calls:
+                start = run_start + round((call.start - zero) * 1e6)
+                end = start + max(1, round(call.seconds * 1e6))
+                lane, named = _lane(group, track, lanes, tracks, start, end)
+                yield from named
+                self._written.calls += 1
+                yield {
+                    "ph": "X", "cat": call.kind, "name": call.name, "pid": group, "tid": lane.track,
+                    "ts": start, "dur": end - start, "args": {"microseconds": round(call.seconds * 1e6, 3)},
+                }  # fmt: skip
 
 
 class _Lane:
@@ -154,6 +181,21 @@ class _Lane:
             return False
         self._open.append(end)
         return True
+
+
+def _lane(
+    group: int, name: str, lanes: list[_Lane], tracks: Iterator[int], start: int, end: int
+) -> tuple[_Lane, list[Event]]:
+    """Return the first lane that takes a span, and the events that name a new one."""
+    if (lane := next((one for one in lanes if one.takes(start, end)), None)) is not None:
+        return lane, []
+    lane = _Lane(next(tracks), end)
+    lanes.append(lane)
+    shown = name if len(lanes) == 1 else f"{name} ({len(lanes)})"
+    return lane, [
+        _metadata(group, lane.track, "thread_name", name=shown),
+        _metadata(group, lane.track, "thread_sort_index", sort_index=lane.track),
+    ]
 
 
 def _named(group: int, title: str) -> Iterator[Event]:

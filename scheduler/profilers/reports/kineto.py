@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from hypergauge.scheduler.profilers.reports.stacks import Event, Phases, Recording, UnreadableReport, recorded
+from hypergauge.core.calls import Call
+from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording, UnreadableReport, recorded
 
-__all__ = ["read_trace"]
+__all__ = ["read_calls", "read_trace"]
 
 # Kinds by Kineto's category. Its other categories are flows, and copies of ranges on the GPU's tracks.
 _KINDS = {
@@ -24,6 +26,7 @@ _KINDS = {
     "user_annotation": "range",
     "python_function": "function",
 }
+_OF_GPUS = ("kernel", "memory")
 _MICROSECOND = 1e-6
 
 
@@ -54,20 +57,30 @@ def read_trace(path: Path, phases: Phases) -> Recording:
     UnreadableReport
         The trace is truncated, or no trace of Kineto's.
     """
+    trace = _decoded(path)
+    return recorded(_calls(trace), phases, trace.baseTimeNanoseconds / 1e9)
+
+
+def read_calls(path: Path) -> list[Call]:
+    """Return the calls of a trace with their Unix times; raise as `read_trace` does."""
+    trace = _decoded(path)
+    return [replace(one, start=one.start + trace.baseTimeNanoseconds / 1e9) for one in _calls(trace)]
+
+
+def _decoded(path: Path) -> _Trace:
     try:
         content = path.read_bytes()
         if path.suffix == ".gz":
             content = gzip.decompress(content)
-        trace = msgspec.json.decode(content, type=_Trace)
+        return msgspec.json.decode(content, type=_Trace)
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise UnreadableReport("its compressed data ends early") from None
     except msgspec.MsgspecError as error:
         raise UnreadableReport(f"it is no complete trace of PyTorch: {error}") from None
-    del content
-    return recorded(_events(trace.traceEvents), phases, trace.baseTimeNanoseconds / 1e9)
 
 
-def _events(events: list[_Event]) -> Iterator[Event]:
-    for one in events:
+def _calls(trace: _Trace) -> Iterator[Call]:
+    for one in trace.traceEvents:
         if one.ph == "X" and (kind := _KINDS.get(one.cat or "")) is not None:
-            yield Event(kind, one.name, (one.pid, one.tid), one.ts * _MICROSECOND, one.dur * _MICROSECOND)
+            track = ("GPU", one.pid, "stream", one.tid) if kind in _OF_GPUS else ("process", one.pid, "thread", one.tid)
+            yield Call(kind, one.name, " ".join(map(str, track)), one.ts * _MICROSECOND, one.dur * _MICROSECOND)

@@ -7,7 +7,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from hypergauge.scheduler.profilers.reports.stacks import Event, Phases, Recording, UnreadableReport, recorded
+from hypergauge.core.calls import Call
+from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording, UnreadableReport, recorded
 
 __all__ = ["read_export"]
 
@@ -15,19 +16,19 @@ _NANOSECOND = 1e-9
 # Statement by table and kind; a table is there only if the run had such events. Times are nanoseconds of the session.
 _EVENTS = {
     ("CUPTI_ACTIVITY_KIND_KERNEL", "kernel"): """
-        select n.value, format('%d %d', deviceId, streamId), start, end
+        select n.value, format('GPU %d stream %d', deviceId, streamId), start, end
         from CUPTI_ACTIVITY_KIND_KERNEL left join StringIds n on n.id = demangledName""",
     ("CUPTI_ACTIVITY_KIND_MEMCPY", "memory"): """
-        select 'copy ' || copyKind, format('%d %d', deviceId, streamId), start, end from CUPTI_ACTIVITY_KIND_MEMCPY""",
+        select 'copy ' || copyKind, format('GPU %d stream %d', deviceId, streamId), start, end from CUPTI_ACTIVITY_KIND_MEMCPY""",
     ("CUPTI_ACTIVITY_KIND_MEMSET", "memory"): """
-        select 'fill', format('%d %d', deviceId, streamId), start, end from CUPTI_ACTIVITY_KIND_MEMSET""",
+        select 'fill', format('GPU %d stream %d', deviceId, streamId), start, end from CUPTI_ACTIVITY_KIND_MEMSET""",
     ("CUPTI_ACTIVITY_KIND_RUNTIME", "cuda"): """
-        select n.value, globalTid, start, end
+        select n.value, format('thread %d', globalTid), start, end
         from CUPTI_ACTIVITY_KIND_RUNTIME left join StringIds n on n.id = nameId""",
     ("OSRT_API", "system"): """
-        select n.value, globalTid, start, end from OSRT_API left join StringIds n on n.id = nameId""",
+        select n.value, format('thread %d', globalTid), start, end from OSRT_API left join StringIds n on n.id = nameId""",
     ("NVTX_EVENTS", "range"): """
-        select coalesce(text, n.value), globalTid, start, end
+        select coalesce(text, n.value), format('thread %d', globalTid), start, end
         from NVTX_EVENTS left join StringIds n on n.id = textId where end is not null and rangeId is null""",
 }
 # Directions of copies by CUPTI's number.
@@ -49,16 +50,16 @@ def read_export(path: Path, phases: Phases) -> Recording:
     try:
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
             tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
-            return recorded(_events(connection, tables), phases, _session_start(connection, tables))
+            return recorded(_calls(connection, tables), phases, _session_start(connection, tables))
     except sqlite3.Error as error:
         raise UnreadableReport(f"it is no complete export of Nsight Systems: {error}") from None
 
 
-def _events(connection: sqlite3.Connection, tables: set[str]) -> Iterator[Event]:
+def _calls(connection: sqlite3.Connection, tables: set[str]) -> Iterator[Call]:
     for (table, kind), statement in _EVENTS.items():
         if table in tables:
             for name, track, start, end in connection.execute(statement):
-                yield Event(kind, name or "unnamed", track, start * _NANOSECOND, (end - start) * _NANOSECOND)
+                yield Call(kind, name or "unnamed", track, start * _NANOSECOND, (end - start) * _NANOSECOND)
 
 
 def _session_start(connection: sqlite3.Connection, tables: set[str]) -> float | None:

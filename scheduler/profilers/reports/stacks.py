@@ -9,7 +9,9 @@ import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["CallTree", "Event", "Phases", "Recording", "Stack", "UnreadableReport"]
+from hypergauge.core.calls import Call
+
+__all__ = ["CallTree", "Phases", "Recording", "Stack", "UnreadableReport"]
 
 
 class UnreadableReport(Exception):
@@ -79,25 +81,6 @@ class Phases:
         return next((name for _, end, name in reversed(self._spans[:begun]) if time < end), "") if begun else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Recorded call in one thread or stream; times in seconds by any clock.
-
-    Its duration is no difference of times, which are large and therefore rounded to nanoseconds.
-    """
-
-    kind: str
-    name: str
-    track: object
-    start: float
-    seconds: float
-
-    @property
-    def end(self) -> float:
-        """Return the time of its end."""
-        return self.start + self.seconds
-
-
 @dataclass(slots=True)
 class CallTree:
     """Calls of one kind by path and phase.
@@ -105,7 +88,7 @@ class CallTree:
     Attributes
     ----------
     offset
-        Unix time at 0 of the events' clock; ``None`` if unknown.
+        Unix time at 0 of the calls' clock; ``None`` if unknown.
     """
 
     kind: str
@@ -114,20 +97,20 @@ class CallTree:
     _children: dict[tuple[int, str], int] = field(default_factory=dict)
     _totals: dict[tuple[int, str], list[float]] = field(default_factory=dict)
 
-    def add_track(self, events: Iterable[Event]) -> None:
+    def add_track(self, calls: Iterable[Call]) -> None:
         """Add the calls of one thread: a call contains those that start within it."""
         nested: list[tuple[float, int, list[float]]] = []
-        for event in sorted(events, key=lambda one: (one.start, -one.seconds)):
-            while nested and nested[-1][0] <= event.start:
+        for call in sorted(calls, key=lambda one: (one.start, -one.seconds)):
+            while nested and nested[-1][0] <= call.start:
                 nested.pop()
             parent = nested[-1][1] if nested else -1
-            node = self._children.setdefault((parent, event.name), len(self._children))
-            total = self._totals.setdefault((node, self._phase(event.start)), [0, 0.0])
+            node = self._children.setdefault((parent, call.name), len(self._children))
+            total = self._totals.setdefault((node, self._phase(call.start)), [0, 0.0])
             total[0] += 1
-            total[1] += event.seconds
+            total[1] += call.seconds
             if nested:  # of two that overlap, the later one may end after the earlier one
-                nested[-1][2][1] -= min(event.seconds, nested[-1][0] - event.start)
-            nested.append((event.end, node, total))
+                nested[-1][2][1] -= min(call.seconds, nested[-1][0] - call.start)
+            nested.append((call.end, node, total))
 
     def stacks(self) -> Iterator[Stack]:
         """Yield all paths."""
@@ -141,23 +124,23 @@ class CallTree:
         return "" if self.offset is None else self.phases.at(self.offset + time)
 
 
-def recorded(events: Iterable[Event], phases: Phases, offset: float | None) -> Recording:
+def recorded(calls: Iterable[Call], phases: Phases, offset: float | None) -> Recording:
     """Return the stacks of recorded calls.
 
     Parameters
     ----------
     offset
-        Unix time at 0 of the events' clock; ``None`` if unknown.
+        Unix time at 0 of the calls' clock; ``None`` if unknown.
     """
-    tracks: dict[tuple[str, object], list[Event]] = {}
-    for event in events:
-        tracks.setdefault((event.kind, event.track), []).append(event)
+    tracks: dict[tuple[str, str], list[Call]] = {}
+    for call in calls:
+        tracks.setdefault((call.kind, call.track), []).append(call)
     trees: dict[str, CallTree] = {}
-    for (kind, _), calls in tracks.items():
-        trees.setdefault(kind, CallTree(kind, phases, offset)).add_track(calls)
+    for (kind, _), of_track in tracks.items():
+        trees.setdefault(kind, CallTree(kind, phases, offset)).add_track(of_track)
     stacks = [stack for tree in trees.values() for stack in tree.stacks()]
     if offset is None or not tracks:
         return Recording(stacks)
-    first = min(min(one.start for one in calls) for calls in tracks.values())
-    last = max(max(one.end for one in calls) for calls in tracks.values())
+    first = min(min(one.start for one in some) for some in tracks.values())
+    last = max(max(one.end for one in some) for some in tracks.values())
     return Recording(stacks, offset + first, offset + last)

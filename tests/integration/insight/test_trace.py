@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Sequence
@@ -15,7 +16,9 @@ from typing import Any
 import pytest
 
 from hypergauge.core.errors import NoData
-from hypergauge.insight.export.trace import Written, write_trace
+from hypergauge.insight.export.trace import Calls, Written, write_trace
+from hypergauge.scheduler.profilers.recorded import recorded_calls
+from hypergauge.scheduler.profilers.reports.kineto import read_calls
 from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
 from hypergauge.sql.runs.selection import select_runs
 from tests.support.home import COMMAND
@@ -31,16 +34,22 @@ FIELDS: dict[str, dict[str, type]] = {
 METADATA = {"process_name": "name", "thread_name": "name", "process_sort_index": "sort_index", "thread_sort_index": "sort_index"}  # fmt: skip
 
 
+# Three steps on an H200.
+CAPTURE = Path(__file__).parents[2] / "data" / "profiles" / "torch_h200.json.gz"
+
+
 @pytest.fixture
 def start() -> float:
     """The start of the workload."""
     return float(time.time() // 1 - 600)
 
 
-def traced(world: World, folder: Path, *selectors: str, metrics: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def traced(
+    world: World, folder: Path, *selectors: str, metrics: Sequence[str] | None = None, calls: Calls = lambda _: ()
+) -> list[dict[str, Any]]:
     """Return the events of a trace, each of which conforms to the format's documentation."""
     path = folder / "trace.json"
-    write_trace(world.connection, select_runs(world.connection, selectors), path, metrics)
+    write_trace(world.connection, select_runs(world.connection, selectors), path, metrics, calls)
     content = json.loads(path.read_text())
     assert set(content) == {"displayTimeUnit", "traceEvents"}
     assert content["displayTimeUnit"] in ("ms", "ns")
@@ -230,6 +239,29 @@ def test_errors_of_a_gpu_are_marked(world: World, start: float, tmp_path: Path) 
     assert [(event["name"], event["ts"]) for event in marked] == [("XID 79", 7_000_000)]
 
 
+def test_what_a_profiler_recorded_stands_beside_the_samples(world: World, tmp_path: Path) -> None:
+    calls = read_calls(CAPTURE)
+    first = min(one.start for one in calls)
+    begin = float(first // 1 - 2)
+    run_id = world.run(begin, begin + 10)
+    folder = tmp_path / "home" / "runs" / run_id
+    folder.mkdir(parents=True)
+    shutil.copy(CAPTURE, folder / "torch_trace.json.gz")
+    said: list[str] = []
+    events = traced(world, tmp_path, "20", calls=lambda run: recorded_calls(tmp_path / "home", run.run_id, said.append))
+    drawn = [one for one in events if one["ph"] == "X" and one["cat"] != "run"]
+    assert len(drawn) == len(calls)
+    assert min(one["ts"] for one in drawn) == pytest.approx((first - begin) * 1e6, abs=1)
+    names = {(one["pid"], one["tid"]): one["args"]["name"] for one in events if one["name"] == "thread_name"}
+    kernels = [one for one in drawn if one["cat"] == "kernel"]
+    assert {names[one["pid"], one["tid"]] for one in kernels} == {"GPU 0 stream 7"}
+    assert len(kernels) == 147
+    # A later report of the same name that is truncated leaves the rest of the trace as it is.
+    (folder / "torch_trace.json.gz").write_bytes(CAPTURE.read_bytes()[:999])
+    assert recorded_calls(tmp_path / "home", run_id, said.append) == []
+    assert ["ends early" in one for one in said] == [True]
+
+
 def test_a_name_that_ends_in_gz_is_compressed(world: World, start: float, tmp_path: Path) -> None:
     run = world.run(start, start + 60)
     store_spans(world.connection, run, [span(start, start + 1, "ü")])
@@ -269,7 +301,7 @@ def test_the_command_writes_a_trace_and_reports_what_it_cannot(world: World, sta
         return done.stdout + done.stderr
 
     assert json.loads(export("--trace", "-o", "a.json", "--json", status=0)) == {
-        "file": "a.json", "runs": 1, "spans": 0, "samples": 1,
+        "file": "a.json", "runs": 1, "spans": 0, "samples": 1, "calls": 0,
     }  # fmt: skip
     assert "a trace is written to a .json or .json.gz file" in export("--trace", "-o", "b.csv", status=2)
     assert "these runs have no samples of 'thread' (did you mean 'threads'?)" in export(

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from hypergauge.core.calls import Call
 from hypergauge.scheduler.profilers.reports.entries import entries, heaviest
 from hypergauge.scheduler.profilers.reports.folded import read_folded
 from hypergauge.scheduler.profilers.reports.kineto import read_trace
 from hypergauge.scheduler.profilers.reports.nsight_compute import read_raw_page
-from hypergauge.scheduler.profilers.reports.stacks import Event, Phases, Stack, UnreadableReport, recorded
+from hypergauge.scheduler.profilers.reports.stacks import Phases, Stack, UnreadableReport, recorded
 from hypergauge.sql.runs.profiles import ProfileEntry
 
 DATA = Path(__file__).parents[2] / "data" / "profiles"
@@ -156,17 +157,22 @@ def test_recursion_counts_once() -> None:
 
 
 def test_calls_nest_within_their_thread_alone() -> None:
-    def event(name: str, track: int, start: float, seconds: float) -> Event:
-        return Event("operator", name, track, start, seconds)
+    def call(name: str, track: str, start: float, seconds: float) -> Call:
+        return Call("operator", name, track, start, seconds)
 
-    events = [event("outer", 1, 0, 10), event("inner", 1, 2, 3), event("inner", 1, 6, 1), event("other", 2, 3, 4)]
-    by_path = {one.frames: (one.calls, one.seconds) for one in recorded(events, Phases(), None).stacks}
+    calls = [
+        call("outer", "1", 0, 10),
+        call("inner", "1", 2, 3),
+        call("inner", "1", 6, 1),
+        call("other", "2", 3, 4),
+    ]
+    by_path = {one.frames: (one.calls, one.seconds) for one in recorded(calls, Phases(), None).stacks}
     assert by_path == {("outer",): (1, 6.0), ("outer", "inner"): (2, 4.0), ("other",): (1, 4.0)}
 
 
 def test_a_call_that_ends_after_its_caller_takes_no_more_from_it() -> None:
-    events = [Event("operator", "a", 1, 0.0, 4.0), Event("operator", "b", 1, 3.0, 5.0)]
-    by_path = {one.frames: one.seconds for one in recorded(events, Phases(), None).stacks}
+    calls = [Call("operator", "a", "1", 0.0, 4.0), Call("operator", "b", "1", 3.0, 5.0)]
+    by_path = {one.frames: one.seconds for one in recorded(calls, Phases(), None).stacks}
     assert by_path == {("a",): 3.0, ("a", "b"): 5.0}
 
 
