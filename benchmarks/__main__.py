@@ -12,7 +12,7 @@ import typer
 
 from benchmarks.campaign import faults
 from benchmarks.database import capsules, dashboards, ingest, move, packing, peers, query, replica, storage, tracking
-from benchmarks.measurement import gpu, overhead, parse, scale, soak
+from benchmarks.measurement import gpu, overhead, parse, profiling, scale, soak
 from benchmarks.scheduling import commands, schedule, spans
 from benchmarks.support.servers import Kind
 from benchmarks.training.stepping import TrainingKind
@@ -33,6 +33,7 @@ BENCHMARKS: dict[str, Callable[..., Results]] = {
         "move": move,
         "mlflow": tracking,
         "overhead": overhead,
+        "profile": profiling,
         "gpu": gpu,
         "capsules": capsules,
         "commands": commands,
@@ -51,7 +52,7 @@ def main(
     minutes: Annotated[
         float | None,
         typer.Option(
-            help="Duration of `soak` and `faults` (60), of each part of `scale` (5), or limit of `overhead` for each kind of training (20)."
+            help="Duration of `soak` and `faults` (60), of each part of `scale` (5), or limit of `overhead` for each kind of training (20) and of `profile` (5)."
         ),
     ] = None,
     server: Annotated[
@@ -60,10 +61,17 @@ def main(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(help="Seed of `faults` and `packing` (random), or of the order in `overhead` (1)."),
+        typer.Option(help="Seed of `faults` and `packing` (random), or of the order in `overhead` and `profile` (1)."),
     ] = None,
-    kind: Annotated[TrainingKind | None, typer.Option(help="Kind of training for `overhead`; all by default.")] = None,
-    hz: Annotated[int | None, typer.Option(min=1, max=10, help="Scrapes per second for `overhead` (1).")] = None,
+    kind: Annotated[
+        TrainingKind | None, typer.Option(help="Kind of training for `overhead` (all), or `profile` (compute).")
+    ] = None,
+    hz: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=100, help="Scrapes per second for `overhead` (1, at most 10), or samples for `profile` (20)."
+        ),
+    ] = None,
     only: Annotated[str | None, typer.Option(help="Faults for `faults` to use, such as clock,server.")] = None,
 ) -> None:
     """Run one benchmark and print its results."""

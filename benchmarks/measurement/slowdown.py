@@ -13,36 +13,27 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 import numpy as np
-import psutil
 
 from benchmarks.measurement.estimate import Estimate, ratio, trimmed
+from benchmarks.measurement.observation import GUARD_SECONDS, START_SECONDS, WINDOW_SECONDS, await_steps, observed
 from benchmarks.measurement.windows import Block, Window, contrast, planned
 from benchmarks.support.servers import server_seconds
 from benchmarks.support.stack import RunningStack, cpu_seconds
 from benchmarks.support.supervised import supervised
-from benchmarks.training.members import TRAINER
-from benchmarks.training.stepping import SUFFIX, TrainingKind, members_of
-from benchmarks.training.steps import Progress, progress_at, steps_logged
+from benchmarks.training.stepping import TrainingKind
 
 __all__ = ["HALF_WIDTH", "LEASE_SECONDS", "MeasuredBlock", "results", "slow_down"]
 
-# Whole numbers of scrapes at each rate, so that every window has the mean cost.
-WINDOW_SECONDS = 4.0
-# Dropped after each switch: scrapes that are late after a stop, and the last transaction of the collector before one.
-GUARD_SECONDS = 1.0
 HALF_WIDTH = 0.003
 _BLOCKS_AT_LEAST = 10
 # Leases are renewed every 4 s: once in each window, where 5 s by default would fall in the guards. Off lasts 10 s at most.
 LEASE_SECONDS = 12.0
-# Until imports, allocations and files are done.
-_START_SECONDS = 120.0
-_WARM_SECONDS = 5.0
 _ROOT = Path(__file__).parents[2]
 _ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
 
@@ -100,17 +91,18 @@ def slow_down(
             directory=_ROOT,
             environment=_ONE_THREAD,
             lease=LEASE_SECONDS,
-            timeout=seconds + _START_SECONDS + 60,
+            timeout=seconds + START_SECONDS + 60,
         ) as supervisor,
     ):
-        _await_steps(Path(logs))
+        await_steps(Path(logs))
         switch = _Switch(stack, supervisor)
         account = Account(stack, supervisor)
         deadline = time.monotonic() + seconds
         began, measured = time.monotonic(), list[MeasuredBlock]()
         try:
             for block in planned(Random(seed)):
-                measured.append(MeasuredBlock(block, list(_windows(block, switch, account, Path(logs)))))
+                measured.append(MeasuredBlock(block, list(observed(block.measured, switch.set, Path(logs)))))
+                account.on_seconds += sum(block.measured) * (WINDOW_SECONDS + GUARD_SECONDS)
                 left = deadline - time.monotonic()
                 if left < len(block.on) * (WINDOW_SECONDS + GUARD_SECONDS):
                     break
@@ -205,77 +197,6 @@ class _Switch:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.supervisor, number)
             self.on = on
-
-
-@dataclass(frozen=True, slots=True)
-class _Cores:
-    """Counters of all cores: seconds in all modes, seconds stolen by the hypervisor, clock rate in MHz."""
-
-    total: float
-    stolen: float
-    frequency: float
-
-    @classmethod
-    def read(cls) -> _Cores:
-        times, rate = psutil.cpu_times(), psutil.cpu_freq()
-        guests = times.guest + times.guest_nice  # also part of `user` and `nice`
-        return cls(sum(times) - guests, times.steal, rate.current if rate else 0.0)
-
-
-def _windows(block: Block, switch: _Switch, account: Account, logs: Path) -> Iterator[Window]:
-    for on in block.measured:
-        switch.set(on)
-        start = time.monotonic() + GUARD_SECONDS
-        _sleep_until(start)
-        before = _Cores.read()
-        end = start + WINDOW_SECONDS
-        _sleep_until(end)
-        after = _Cores.read()
-        account.on_seconds += on * (time.monotonic() - start + GUARD_SECONDS)
-        trainers, all_members = _between(logs, start, end)
-        yield Window(
-            rate=trainers / WINDOW_SECONDS,
-            cpu_seconds=all_members,
-            steal=(after.stolen - before.stolen) / max(after.total - before.total, 1e-9),
-            frequency=(before.frequency + after.frequency) / 2,
-        )
-
-
-def _between(logs: Path, start: float, end: float) -> tuple[float, float]:
-    """Return the trainers' steps and all members' CPU seconds between two times."""
-    steps = seconds = 0.0
-    for path in sorted(logs.glob(f"*{SUFFIX}")):
-        progress = _progress(path, start, end)
-        seconds += float(np.diff(progress.cpu_seconds)[0])
-        if path.name.startswith(TRAINER):
-            steps += float(np.diff(progress.steps)[0])
-    return steps, seconds
-
-
-def _progress(path: Path, start: float, end: float) -> Progress:
-    """Wait for the step after `end`, if necessary."""
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            return progress_at(path, (start, end))
-        except ValueError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-
-
-def _await_steps(logs: Path) -> None:
-    """Wait until each member has made a step, and some seconds more."""
-    deadline = time.monotonic() + _START_SECONDS
-    while not (names := members_of(logs)) or not all(steps_logged(logs / f"{name}{SUFFIX}") for name in names):
-        if time.monotonic() > deadline:
-            raise RuntimeError("the training does not start")
-        time.sleep(0.2)
-    time.sleep(_WARM_SECONDS)
-
-
-def _sleep_until(moment: float) -> None:
-    time.sleep(max(moment - time.monotonic(), 0))
 
 
 def _memory() -> str | None:
