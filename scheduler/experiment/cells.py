@@ -9,6 +9,7 @@ from typing import Literal
 
 from hypergauge.core import durations
 from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.scheduler.profilers.word import split_word
 from hypergauge.sql.ingest.choices import Choice
 
 __all__ = [
@@ -177,15 +178,16 @@ def parse_listeners(text: str) -> tuple[Choice | None, tuple[str, ...]]:
     Raises
     ------
     BadRequest
-        A name is empty, an interval is invalid or missing, an exporter has two, or ``none`` stands beside an exporter.
+        A name is empty, an interval is invalid or missing, an exporter has two, ``none`` stands beside an exporter, or the
+        options of a profiler are malformed.
     """
-    words = [word.strip().lower() for word in text.split("+")] if text else []
+    words = [_lower_name(word.strip()) for word in text.split("+")] if text else []
+    profilers = {split_word(word)[0]: word for word in words if word.partition("(")[0].strip() in WRAPPERS}
     if "" in words:
         raise BadRequest(f"{text!r} has an empty exporter name")
-    if divided := next((word for word in words if re.search(r"[,;]|\w\s+[a-z]", word.partition("@")[0])), None):
+    named = [word for word in words if word not in profilers.values()]
+    if divided := next((word for word in named if re.search(r"[,;]|\w\s+[a-z]", word.partition("@")[0])), None):
         raise BadRequest(f"{divided!r} is not one exporter: join them by +, as in host+process")
-    profilers = dict.fromkeys(word for word in words if word in WRAPPERS)
-    named = [word for word in words if word not in profilers]
     if NO_EXPORTER in named and len(set(named)) > 1:
         raise BadRequest(f"{text!r} names exporters beside {NO_EXPORTER!r}, which means no exporter")
     choice: dict[str, float | None] = {}
@@ -194,7 +196,13 @@ def parse_listeners(text: str) -> tuple[Choice | None, tuple[str, ...]]:
         for exporter in () if name == NO_EXPORTER else _RADT_LISTENERS.get(name, (name,)):
             if choice.setdefault(exporter, interval) != interval:
                 raise BadRequest(f"{text!r} gives {exporter} two intervals")
-    return choice if named else None, tuple(profilers)
+    return choice if named else None, tuple(profilers.values())
+
+
+def _lower_name(word: str) -> str:
+    """Return a word whose name is in lower case; options may name kernels."""
+    name, opened, options = word.partition("(")
+    return name.lower() + opened + options
 
 
 def _interval(word: str) -> tuple[str, float | None]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from hypergauge.core.errors import did_you_mean
 from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording
 
 __all__ = ["MARK", "Profiler"]
@@ -26,11 +28,14 @@ class Profiler:
         File name of its report in the run's folder.
     install
         Command that installs it.
+    options
+        Pattern of the value by option.
     """
 
     name: ClassVar[str]
     report: ClassVar[str]
     install: ClassVar[str]
+    options: ClassVar[Mapping[str, str]] = {}
 
     @property
     def program(self) -> str:
@@ -48,7 +53,17 @@ class Profiler:
         del python
         return None if shutil.which(self.name) else f"there is no program {self.name} in PATH: {self.install}"
 
-    def wrap(self, words: Sequence[str], folder: Path) -> list[str]:
+    def option_problem(self, options: Mapping[str, str]) -> str | None:
+        """Return why options are invalid; ``None`` if they are valid."""
+        for key, value in options.items():
+            if key not in self.options:
+                known = did_you_mean(key, self.options) if self.options else ": it has none"
+                return f"{self.name} has no option {key!r}{known}"
+            if not re.fullmatch(self.options[key], value):
+                return f"the option {key} of {self.name} cannot be {value!r}"
+        return None
+
+    def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line that runs `words` under the profiler, with its report in `folder`."""
         raise NotImplementedError
 

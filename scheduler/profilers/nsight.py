@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from hypergauge.core.pages import Page
 from hypergauge.scheduler.profilers.base import Profiler
@@ -23,26 +24,33 @@ _ALLOW_COUNTERS = (
 # Each of these lets a process read a GPU's counters: CAP_SYS_ADMIN, and since driver R565 CAP_PERFMON.
 _CAPABILITIES = 1 << 21 | 1 << 38
 _CONVERSION_SECONDS = 600.0
+# Options unless a row gives others.
+_NSYS = {"trace": "cuda,nvtx,osrt", "sample": "none", "cpuctxsw": "none"}
 
 
 class Nsys(Profiler):
     """Nsight Systems: a timeline of CUDA calls, kernels, NVTX ranges and system calls.
 
-    CPU sampling is off, because it needs extra permissions and slows the run.
+    CPU sampling is off by default, because it needs extra permissions and slows the run.
     """
 
     name = "nsys"
     report = "nsys.nsys-rep"
     install = "sudo apt-get install nsight-systems"
+    options: ClassVar[Mapping[str, str]] = {
+        "trace": r"[a-z0-9,-]+",
+        "sample": "none|process-tree|system-wide",
+        "cpuctxsw": "none|process-tree|system-wide",
+    }
 
-    def wrap(self, words: Sequence[str], folder: Path) -> list[str]:
+    def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line of ``nsys profile``, which adds the suffix of the report.
 
         It does not wait for processes that the command leaves behind.
         """
         return [
             self.program, "profile", f"--output={(folder / self.report).with_suffix('')}", "--force-overwrite=true",
-            "--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none", "--wait=primary", *words,
+            *(f"--{name}={value}" for name, value in {**_NSYS, **options}.items()), "--wait=primary", *words,
         ]  # fmt: skip
 
     def read(self, report: Path, phases: Phases) -> Recording:
@@ -67,6 +75,9 @@ class Ncu(Profiler):
     name = "ncu"
     report = "ncu.ncu-rep"
     install = "sudo apt-get install nsight-compute"
+    options: ClassVar[Mapping[str, str]] = {
+        "set": "[a-z]+", "launch-skip": r"\d+", "launch-count": r"\d+", "kernel-name": r"\S+", "replay-mode": "[a-z-]+"
+    }  # fmt: skip
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
@@ -81,11 +92,12 @@ class Ncu(Profiler):
             + _ALLOW_COUNTERS
         )
 
-    def wrap(self, words: Sequence[str], folder: Path) -> list[str]:
+    def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line of ``ncu`` for the command and its children; ``ncu`` adds the report's suffix."""
         return [
             self.program, "--target-processes", "all", "--force-overwrite",
-            "--export", str((folder / self.report).with_suffix("")), *words,
+            "--export", str((folder / self.report).with_suffix("")),
+            *(part for name, value in options.items() for part in (f"--{name}", value)), *words,
         ]  # fmt: skip
 
     def read(self, report: Path, phases: Phases) -> Recording:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hypergauge.core.files.run_folder import RunFolder
@@ -32,8 +32,9 @@ class Perf(Profiler):
         """See `Profiler.problem`; also try a short count, and return its error."""
         return super().problem(python) or _refusal(self.program)
 
-    def wrap(self, words: Sequence[str], folder: Path) -> list[str]:
+    def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line of ``perf stat``."""
+        del options  # it has none
         return [self.program, "stat", "-I", "1000", *_format(folder / self.report), "--", *words]
 
 

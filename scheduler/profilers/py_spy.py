@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hypergauge.scheduler.profilers.base import Profiler
@@ -35,8 +35,9 @@ class PySpy(Profiler):
         """See `Profiler.problem`."""
         return None if Path(self.program).is_file() else super().problem(python)
 
-    def wrap(self, words: Sequence[str], folder: Path) -> list[str]:
+    def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line of ``py-spy record``, which starts the command itself and may therefore read it."""
+        del options  # it has none
         return [*self.recording(folder / self.report, RATE), "--", *words]
 
     def recording(self, report: Path, rate: int) -> list[str]:

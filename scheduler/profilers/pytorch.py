@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hypergauge.scheduler.profilers.base import Profiler
@@ -27,8 +27,9 @@ class Torch(Profiler):
         """Return the problem if the run's interpreter has no PyTorch."""
         return None if _has_torch(python) else f"{python} has no package torch: {python} {self.install}"
 
-    def wrap(self, words: Sequence[str], folder: Path) -> list[str]:
+    def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line, with the launcher between interpreter and script."""
+        del options  # it has none
         return [words[0], str(_LAUNCHER), str(folder / self.report), *words[1:]]
 
     def read(self, report: Path, phases: Phases) -> Recording:

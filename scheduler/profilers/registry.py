@@ -12,6 +12,7 @@ from hypergauge.scheduler.profilers.nsight import Ncu, Nsys
 from hypergauge.scheduler.profilers.perf import Perf
 from hypergauge.scheduler.profilers.py_spy import LIVE_REPORT, PySpy
 from hypergauge.scheduler.profilers.pytorch import Torch
+from hypergauge.scheduler.profilers.word import split_word
 
 __all__ = ["PROFILERS", "around", "problems", "reports", "wrapped"]
 
@@ -22,20 +23,26 @@ _OF_THE_GPU = ("nsys", "ncu", "torch")
 _RELAY = Path(__file__).with_name("relay.py")
 
 
-def problems(names: Sequence[str], python: str | None, *, script: bool) -> Iterator[str]:
-    """Yield the reasons why profilers `names` cannot wrap a run.
+def problems(words: Sequence[str], python: str | None, *, script: bool) -> Iterator[str]:
+    """Yield the reasons why profilers cannot wrap a run.
 
     Parameters
     ----------
+    words
+        Names of profilers, with options if wanted.
     python
         Interpreter of the run on this host; ``None`` if it has none, as in a container.
     script
         Whether the run is a script of this interpreter.
     """
+    chosen = dict(map(split_word, words))
+    names = list(chosen)
     if names and python is None:
         yield f"{'+'.join(names)} cannot profile inside a container"
         return
-    for name in names:
+    for name, options in chosen.items():
+        if invalid := PROFILERS[name].option_problem(options):
+            yield invalid
         if name == "torch" and not script:
             yield "torch wraps a Python script, and there is none"
         elif python is not None and (problem := PROFILERS[name].problem(python)):
@@ -47,19 +54,19 @@ def problems(names: Sequence[str], python: str | None, *, script: bool) -> Itera
 
 def around(names: str) -> str:
     """Return the profilers of ``+``-joined `names` that run around the command and not inside it."""
-    return "+".join(name for name in names.split("+") if name and name != "torch")
+    return "+".join(name for word in names.split("+") if (name := split_word(word)[0]) and name != "torch")
 
 
-def wrapped(names: Sequence[str], words: Sequence[str], folder: RunFolder) -> list[str]:
+def wrapped(profilers: Sequence[str], words: Sequence[str], folder: RunFolder) -> list[str]:
     """Return the command line that runs `words` under profilers without `problems`."""
-    command = list(words)
-    if "torch" in names:
-        command = PROFILERS["torch"].wrap(command, folder.path)
-    outer = [profiler for name, profiler in PROFILERS.items() if name in names and name != "torch"]
+    command, chosen = list(words), dict(map(split_word, profilers))
+    if "torch" in chosen:
+        command = PROFILERS["torch"].wrap(command, folder.path, chosen["torch"])
+    outer = [profiler for name, profiler in PROFILERS.items() if name in chosen and name != "torch"]
     if outer:
         command = [sys.executable, "-IS", str(_RELAY), str(folder.path), *command]
         for profiler in outer:
-            command = profiler.wrap(command, folder.path)
+            command = profiler.wrap(command, folder.path, chosen[profiler.name])
     return command
 
 

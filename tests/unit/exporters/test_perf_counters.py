@@ -198,7 +198,9 @@ def test_a_real_perf(tmp_path: Path) -> None:
     run_id = uuid.uuid4().hex
     code = "b = bytearray(64 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1"
     try:
-        subprocess.run(Perf().wrap([sys.executable, "-c", code], tmp_path), check=True, env={"BENCH_RUN_ID": run_id})
+        subprocess.run(
+            Perf().wrap([sys.executable, "-c", code], tmp_path, {}), check=True, env={"BENCH_RUN_ID": run_id}
+        )
     finally:
         end_run(run_id, grace=0)
     counters = PerfCounters(tmp_path / "perf.csv")

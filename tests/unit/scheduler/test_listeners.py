@@ -21,6 +21,9 @@ from hypergauge.sql.ingest.choices import Choice, interval_needed
         ("smi @ 0.5 s+dcgmi@1s + host@1min", {"nvml": 0.5, "dcgm": 1.0, "host": 60.0}, ()),
         ("top@10s+free@10s+smi", {"host": 10.0, "process": 10.0, "nvml": None}, ()),
         ("weather@2s+perf+perf", {"weather": 2.0}, ("perf",)),
+        ("Py-Spy+host@1s", {"host": 1.0}, ("py-spy",)),
+        ("nsys(trace=cuda,nvtx,sample=none)+smi", {"nvml": None}, ("nsys(trace=cuda,nvtx,sample=none)",)),
+        ("NCU(kernel-name=regex:Gemm)", None, ("ncu(kernel-name=regex:Gemm)",)),
     ],
 )
 def test_a_cell(text: str, choice: Choice | None, profilers: tuple[str, ...]) -> None:
@@ -42,6 +45,9 @@ def test_a_cell(text: str, choice: Choice | None, profilers: tuple[str, ...]) ->
         ("smi@99ms", "the interval of 'smi@99ms' must lie between 100 ms and 60 s"),
         ("smi@61s", "must lie between"),
         ("top@10s+free", "gives host two intervals"),
+        ("nsys(trace)", "'nsys\\(trace\\)' has the option 'trace', which is not OPTION=VALUE"),
+        ("nsys(trace=cuda", "is no profiler with options: write NAME"),
+        ("nsys(=cuda)", "which is not OPTION=VALUE"),
     ],
 )
 def test_a_bad_cell_is_refused(text: str, problem: str) -> None:

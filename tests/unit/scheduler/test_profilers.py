@@ -122,6 +122,30 @@ def test_the_relay_knows_the_mark_by_heart() -> None:
     assert relay._MARK == profilers.MARK  # the relay cannot import our package
 
 
+def test_options_of_a_row_reach_the_profiler(programs: Path, folder: RunFolder) -> None:
+    assert not list(problems(["nsys(trace=cuda,nvtx)"], PYTHON, script=True))
+    words = wrapped(["nsys(trace=cuda,nvtx)"], ["true"], folder)
+    assert "--trace=cuda,nvtx" in words
+    assert "--sample=none" in words  # by default
+    words = wrapped(["ncu(launch-count=40,kernel-name=regex:gemm)"], ["true"], folder)
+    at = words.index("--launch-count")
+    assert words[at : at + 4] == ["--launch-count", "40", "--kernel-name", "regex:gemm"]
+    assert profilers.around("nsys(trace=cuda,nvtx)+torch") == "nsys"
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("nsys(tracing=cuda)", "nsys has no option 'tracing' (did you mean 'trace'?)"),
+        ("nsys(sample=all)", "the option sample of nsys cannot be 'all'"),
+        ("ncu(launch-count=few)", "the option launch-count of ncu cannot be 'few'"),
+        ("py-spy(rate=9)", "py-spy has no option 'rate': it has none"),
+    ],
+)
+def test_options_that_a_profiler_lacks_are_refused(programs: Path, word: str, message: str) -> None:
+    assert list(problems([word], PYTHON, script=True)) == [message]
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 

@@ -64,7 +64,7 @@ def wrap(tmp_path: Path, trace: Path) -> Callable[..., list[str]]:
     def wrap(code: str, *params: str, python: str = sys.executable) -> list[str]:
         trace.parent.mkdir(exist_ok=True)
         (tmp_path / "script.py").write_text(code)
-        return PROFILERS["torch"].wrap([python, str(tmp_path / "script.py"), *params], trace.parent)
+        return PROFILERS["torch"].wrap([python, str(tmp_path / "script.py"), *params], trace.parent, {})
 
     return wrap
 
