@@ -25,6 +25,7 @@ DEVICE: Mapping[str, tuple[str, Mapping[str, str]]] = {
 # The same of `hypergauge.gpu.sampling.sample.GpuSample.metrics`.
 GPU: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "power": ("power_watts", {}),
+    "power_peak": ("power_peak_watts", {}),
     "power_limit": ("power_limit_watts", {}),
     "energy": ("energy_joules_total", {}),
     "temperature": ("temperature_celsius", {}),

@@ -33,6 +33,7 @@ GPU_HELPS: Mapping[str, str] = {
         "nvlink_transmit_bytes_per_second": "Sent by the GPU over NVLink.",
         "nvlink_receive_bytes_per_second": "Received by the GPU over NVLink.",
         "power_watts": "Power of the whole GPU.",
+        "power_peak_watts": "Highest power of the whole GPU since the last sample.",
         "power_limit_watts": "Power limit of the whole GPU.",
         "energy_joules_total": "Energy used by the whole GPU since the driver was loaded.",
         "idle_energy_joules_total": "Idle energy of the whole GPU since the exporter first saw it.",

@@ -7,6 +7,7 @@ import re
 
 from hypergauge.gpu.inventory import Gpu, MigInstance, list_gpu, list_instances
 from hypergauge.gpu.library import Nvml, as_text
+from hypergauge.gpu.sampling.buffers import Buffers
 from hypergauge.gpu.sampling.fields import Fields
 from hypergauge.gpu.sampling.gpm import Activity, has_gpm
 from hypergauge.gpu.sampling.metrics import device_metrics, memory, throttle, utilization
@@ -49,8 +50,8 @@ class DeviceHandle:
         self._minor = index if minor is None else int(minor)  # without device files
         self._xids.open(self._gpu)
 
-    def read(self, now: float) -> GpuSample:
-        """Return a sample; `now` is in seconds by any clock.
+    def read(self, time: float, now: float) -> GpuSample:
+        """Return a sample; `time` is in Unix seconds, and `now` in seconds by any clock.
 
         Raises
         ------
@@ -63,13 +64,13 @@ class DeviceHandle:
         if mig_enabled != self.gpu.mig_enabled:
             self.gpu = dataclasses.replace(self.gpu, mig_enabled=mig_enabled)
             self._start()
-        metrics = device_metrics(self._gpu)
+        metrics = device_metrics(self._gpu) | self._power.read(time)
         temperature, traffic = self._fields.read(now)
         if temperature is not None:
             metrics["memory_temperature"] = temperature
         instances = self._instances() if mig_enabled else []
         self._keep_activities({instance.uuid for instance, _ in instances} if mig_enabled else {None})
-        devices = self._read_instances(instances, now) if mig_enabled else (self._read_whole(traffic, now),)
+        devices = self._read_instances(instances, now) if mig_enabled else (self._read_whole(traffic, time, now),)
         mig = tuple(device.instance for device in devices if device.instance)
         if mig != self.gpu.mig:
             self.gpu = dataclasses.replace(self.gpu, mig=mig)
@@ -95,6 +96,8 @@ class DeviceHandle:
         """Reset the known features of the GPU, which differ with and without MIG mode."""
         self._keep_activities(set())
         self._gpu = Queries(self._nvml, self._handle)
+        self._power = Buffers(self._gpu, "power_peak")
+        self._utilization = Buffers(self._gpu, "utilization", "memory_utilization")
         self._processes = Processes(self._gpu)
         self._gpm = has_gpm(self._gpu)
         self._fields = Fields(self._gpu, traffic=not self._gpm and not self.gpu.mig_enabled)
@@ -113,9 +116,10 @@ class DeviceHandle:
             found.setdefault(device.gpu_instance_id, (dataclasses.replace(device, profile=profile), handle))
         return [found[instance_id] for instance_id in sorted(found)]
 
-    def _read_whole(self, traffic: dict[str, float], now: float) -> DeviceSample:
-        activity = self._activity(None, None, now)
-        return DeviceSample(None, utilization(self._gpu) | memory(self._gpu) | traffic | activity)
+    def _read_whole(self, traffic: dict[str, float], time: float, now: float) -> DeviceSample:
+        # Without a buffer, the driver's newest utilization.
+        used = utilization(self._gpu) | self._utilization.read(time)
+        return DeviceSample(None, used | memory(self._gpu) | traffic | self._activity(None, None, now))
 
     def _read_instances(self, instances: _Instances, now: float) -> tuple[DeviceSample, ...]:
         devices = []

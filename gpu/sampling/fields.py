@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypergauge.gpu.sampling.queries import Queries, known
+from hypergauge.gpu.sampling.queries import Queries, known, typed
 
 __all__ = ["Fields"]
 
@@ -19,7 +19,6 @@ _COUNTERS: tuple[tuple[str, int | tuple[int, int], int], ...] = (
 )
 # Codes of unsupported fields: an invalid argument is a field id that the driver does not know.
 _UNSUPPORTED = {2, 3, 4, 13}
-_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
 class Fields:
@@ -66,7 +65,7 @@ class Fields:
         values = {}
         wanted = list(zip(self._wanted, answers, strict=True))
         for (name, _, factor), answer in wanted:
-            value: Any = getattr(answer.value, _MEMBERS[answer.valueType]) if answer.nvmlReturn == 0 else None
+            value: Any = typed(answer.value, answer.valueType) if answer.nvmlReturn == 0 else None
             if known(value):
                 values[name] = float(value) * factor
         self._wanted = [one for one, answer in wanted if answer.nvmlReturn not in _UNSUPPORTED]

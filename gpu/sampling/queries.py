@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 from hypergauge.core.sentinels import FP64, INT64
 from hypergauge.gpu.library import Nvml
 
-__all__ = ["Queries", "is_driver_lost", "known"]
+__all__ = ["Queries", "is_driver_lost", "known", "typed"]
 
 
 class _Code(IntEnum):
@@ -49,6 +49,8 @@ _UNSUPPORTED = {
 }
 # NVML's own are all ones, as 64 bits (which lies above DCGM's) or as 32.
 _ALL_ONES = 2**32 - 1
+# Members of NVML's union of values, by value type.
+_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
 class Queries:
@@ -131,3 +133,8 @@ def known(value: Any) -> TypeGuard[float]:
     if value is None or not math.isfinite(value):
         return False
     return not (value >= INT64 or value == _ALL_ONES or FP64[0] <= value <= FP64[-1])
+
+
+def typed(value: Any, value_type: int) -> Any:
+    """Return the number in a union of values."""
+    return getattr(value, _MEMBERS[value_type])

@@ -124,7 +124,7 @@ class GpuReader:
         samples = []
         for uuid, gpu in list(self._gpus.items()):
             try:
-                samples.append(gpu.read(now))
+                samples.append(gpu.read(at, now))
                 self._lost.pop(uuid, None)
             except self._nvml.NVMLError as error:
                 if is_driver_lost(error):

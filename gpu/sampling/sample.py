@@ -47,11 +47,12 @@ class DeviceSample:
     instance
         The MIG instance; ``None`` for a whole GPU.
     metrics
-        By name, in SI units: ratios 0 to 1 ``utilization``, ``memory_utilization``, ``encoder_utilization``,
-        ``decoder_utilization``; bytes ``memory_used``, ``memory_free``, ``memory_reserved``, ``memory_total``; by GPM,
-        over the time since the last sample, ratios ``graphics_active``, ``sm_active``, ``sm_occupancy``,
-        ``tensor_active``, ``memory_active``, ``fp64_active``, ``fp32_active``, ``fp16_active``, and bytes/s
-        ``pcie_transmit``, ``pcie_receive``, ``nvlink_transmit``, ``nvlink_receive``.
+        By name, in SI units: ratios 0 to 1 ``utilization``, ``memory_utilization`` (see
+        `hypergauge.gpu.sampling.buffers.Buffers`), ``encoder_utilization``, ``decoder_utilization``; bytes
+        ``memory_used``, ``memory_free``, ``memory_reserved``, ``memory_total``; by GPM, over the time since the last
+        sample, ratios ``graphics_active``, ``sm_active``, ``sm_occupancy``, ``tensor_active``, ``memory_active``,
+        ``fp64_active``, ``fp32_active``, ``fp16_active``, and bytes/s ``pcie_transmit``, ``pcie_receive``,
+        ``nvlink_transmit``, ``nvlink_receive``.
     """
 
     instance: MigInstance | None = None
@@ -67,11 +68,11 @@ class GpuSample:
     minor
         Number of its device file, ``/dev/nvidia0``.
     metrics
-        By name, in SI units: ``power``, ``power_limit`` (watts), ``energy`` (joules since the driver was loaded),
-        ``temperature``, ``memory_temperature`` (Celsius), ``sm_clock``, ``memory_clock``, ``graphics_clock``,
-        ``video_clock`` (hertz), ``fan_speed`` (ratio), ``performance_state``; counts since the driver was loaded
-        ``pcie_replays``, ``ecc_corrected``, ``ecc_uncorrected``, ``remapped_corrected``, ``remapped_uncorrected``, and
-        ``remap_failure`` (0 or 1).
+        By name, in SI units: ``power``, ``power_peak`` (since the last sample), ``power_limit`` (watts), ``energy``
+        (joules since the driver was loaded), ``temperature``, ``memory_temperature`` (Celsius), ``sm_clock``,
+        ``memory_clock``, ``graphics_clock``, ``video_clock`` (hertz), ``fan_speed`` (ratio), ``performance_state``;
+        counts since the driver was loaded ``pcie_replays``, ``ecc_corrected``, ``ecc_uncorrected``,
+        ``remapped_corrected``, ``remapped_uncorrected``, and ``remap_failure`` (0 or 1).
     devices
         The whole GPU, or in MIG mode its instances.
     processes

@@ -46,9 +46,9 @@ USED = {
     "memory_used": 30.0 * GIB, "memory_free": 49.5 * GIB, "memory_reserved": 0.5 * GIB, "memory_total": 80.0 * GIB,
 }  # fmt: skip
 METRICS = {
-    "power": 70.0, "power_limit": 700.0, "energy": 123456.789, "temperature": 41.0, "memory_temperature": 52.0,
-    "sm_clock": 1.98e9, "memory_clock": 2.619e9, "graphics_clock": 1.98e9, "video_clock": 1.545e9,
-    "performance_state": 0.0, "pcie_replays": 3.0, "ecc_corrected": 2.0, "ecc_uncorrected": 0.0,
+    "power": 70.0, "power_peak": 85.125, "power_limit": 700.0, "energy": 123456.789, "temperature": 41.0,
+    "memory_temperature": 52.0, "sm_clock": 1.98e9, "memory_clock": 2.619e9, "graphics_clock": 1.98e9,
+    "video_clock": 1.545e9, "performance_state": 0.0, "pcie_replays": 3.0, "ecc_corrected": 2.0, "ecc_uncorrected": 0.0,
     "remapped_corrected": 0.0, "remapped_uncorrected": 1.0, "remap_failure": 0.0,
 }  # fmt: skip
 H100 = GpuSample(

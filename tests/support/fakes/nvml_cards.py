@@ -64,6 +64,9 @@ class Card:
         Per cent and MiB/s by GPU instance (``None``: the whole GPU) and metric; ``None`` without GPM.
     utilization
         Samples: pid, Unix microseconds, per cent. ``None`` where unsupported.
+    buffers
+        Samples by NVML's number of a buffer: Unix microseconds (0: padding), and per cent or milliwatts. ``None`` where
+        unsupported.
     no_samples
         NVML's code for no new samples.
     xids
@@ -81,6 +84,7 @@ class Card:
     energy: int | None = 1_000_000
     counters: dict[int, int] = field(default_factory=dict)
     utilization: list[tuple[int, int, int]] | None = field(default_factory=list)
+    buffers: dict[int, list[tuple[int, int]]] | None = None
     no_samples: int = pynvml.NVML_ERROR_NOT_FOUND
     xids: list[int] | None = field(default_factory=list)
     root: bool = True

@@ -232,6 +232,23 @@ def device_get_process_utilization(nvml: NvmlDouble, card: Card, last: int) -> l
 
 
 @_nvml
+def device_get_samples(nvml: NvmlDouble, card: Card, kind: int, last: int) -> tuple[int, list[Any]]:
+    of_power = kind == pynvml.NVML_TOTAL_POWER_SAMPLES
+    if card.buffers is None or (card.mig and not of_power):
+        _not_supported()
+    if kind not in (buffers := card.buffers or {}):
+        _refuse(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    if not any(at > last for at, _ in buffers[kind]):
+        _refuse(card.no_samples)
+    samples = []
+    for at, count in buffers[kind]:
+        if at > last or at == 0:  # padding
+            samples.append(pynvml.c_nvmlSample_t(timeStamp=at))
+            samples[-1].sampleValue.uiVal = count
+    return pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, samples
+
+
+@_nvml
 def device_get_supported_event_types(nvml: NvmlDouble, card: Card) -> int:
     return 0 if card.xids is None else int(pynvml.nvmlEventTypeXidCriticalError)
 
