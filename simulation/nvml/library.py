@@ -7,6 +7,7 @@ from typing import Any
 
 import pynvml
 
+from hypergauge.simulation.nvml.buffers import Buffers
 from hypergauge.simulation.nvml.contexts import Contexts
 from hypergauge.simulation.nvml.devices import Devices
 from hypergauge.simulation.nvml.events import Events
@@ -17,7 +18,7 @@ from hypergauge.simulation.nvml.partition import Partition
 __all__ = ["SimulatedNvml"]
 
 
-class SimulatedNvml(Devices, Partition, Metrics, Contexts, Events, Gpm):
+class SimulatedNvml(Devices, Partition, Metrics, Buffers, Contexts, Events, Gpm):
     """Replacement for the module pynvml: its functions, constants, structs and errors.
 
     Each object is a session of its own, as the module is in a process. Names, arguments, results and errors are those

@@ -48,7 +48,14 @@ def test_a_process_on_a_gpu_is_seen_with_its_utilization() -> None:
 
         def is_busy(sample: Sample) -> bool:
             gpu = sample.gpus[0]
-            return bool(gpu.processes and gpu.processes[0].sm_utilization and gpu.devices[0].metrics.get("sm_active"))
+            metrics = {**gpu.metrics, **gpu.devices[0].metrics}
+            return bool(
+                gpu.processes
+                and gpu.processes[0].sm_utilization
+                and metrics.get("sm_active")
+                and metrics["utilization"]
+                and metrics.get("power_peak", 0) > idle.metrics["power"]
+            )
 
         busy, beside = read_until(reader, is_busy).gpus
     assert [process.pid for process in busy.processes] == pids
@@ -57,7 +64,15 @@ def test_a_process_on_a_gpu_is_seen_with_its_utilization() -> None:
     assert busy.metrics["power"] > idle.metrics["power"]
     assert busy.metrics["energy"] > idle.metrics["energy"]
     assert beside.metrics["power"] == other.metrics["power"]
-    read_until(reader, lambda sample: sample.gpus[0].processes == ())
+    assert 0 < busy.devices[0].metrics["utilization"] <= 1
+    assert beside.metrics["power_peak"] == beside.metrics["power"]
+
+    def is_idle(sample: Sample) -> bool:
+        gpu = sample.gpus[0]
+        metrics = {**gpu.metrics, **gpu.devices[0].metrics}
+        return gpu.processes == () and (metrics["utilization"], metrics["power_peak"]) == (0.0, metrics["power"])
+
+    read_until(reader, is_idle)
     reader.close()
 
 
