@@ -48,17 +48,10 @@ def gpus() -> list[Json]:
             "Power",
             [_own("gpu_energy_attributed", "this run, above idle"), _around("gpu_power", "whole GPUs")],
             unit="watt",
+            width=8,
         ),
-        _chart(
-            "Power of each GPU",
-            [
-                colored_by_name(
-                    f"select time, device, value from run_devices_chart({RUN}, 'gpu_power', {parts.RANGE})", "device"
-                )
-            ],
-            unit="watt",
-            overrides=by_label(),
-        ),
+        _of_each_gpu("Power of each GPU", "gpu_power"),
+        _of_each_gpu("Peak power of each GPU", "gpu_power_peak"),
     ]
 
 
@@ -168,6 +161,11 @@ def _heatmap() -> Json:
         description="An empty row or cell was not measured; an idle GPU has the color of 0 %.",
         height=6,
     )
+
+
+def _of_each_gpu(title: str, quantity: str) -> Json:
+    statement = f"select time, device, value from run_devices_chart({RUN}, '{quantity}', {parts.RANGE})"
+    return _chart(title, [colored_by_name(statement, "device")], unit="watt", width=8, overrides=by_label())
 
 
 def _own(quantity: str, name: str = "this run", ref: str = "A") -> Json:

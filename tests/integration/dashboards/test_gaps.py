@@ -58,11 +58,13 @@ def test_a_gap_ends_the_line(world: World, start: float, every: int) -> None:
         world.write(
             world.gauge("bench_gpu_utilization_ratio", times, [0.5] * len(times), gpu, "nvml", every),
             world.gauge("bench_gpu_power_watts", times, [70.0] * len(times), gpu, "nvml", every),
+            world.gauge("bench_gpu_power_peak_watts", times, [90.0] * len(times), gpu, "nvml", every),
         )
     span = grafana.Span(start, start + 120)
     chosen: dict[str, grafana.Value] = {"run": run, "metric": ["gpu_power"], "software": []}
-    for title in ("GPU utilization: run and whole GPU", "Power", "Power of each GPU", "$metric"):
-        name = "title" if title == "Power of each GPU" else "metric"
+    of_each = ("Power of each GPU", "Peak power of each GPU")
+    for title in ("GPU utilization: run and whole GPU", "Power", *of_each, "$metric"):
+        name = "title" if title in of_each else "metric"
         found = curves(world, "bench-run", title, chosen, span, name)
         [curve] = found.values()
         assert breaks(curve) == [pytest.approx(40, abs=every)], title

@@ -168,6 +168,7 @@ class Laboratory:
         watts = IDLE_WATTS + (BUSY_WATTS - IDLE_WATTS) * np.clip(whole, 0, 1)
         self._see(key, times, whole_gpu, {
             "bench_gpu_power_watts": watts,
+            "bench_gpu_power_peak_watts": watts + 15,
             "bench_gpu_power_limit_watts": np.full_like(times, 700.0),
             "bench_gpu_idle_energy_joules_total": np.full_like(times, IDLE_WATTS),
             "bench_gpu_other_energy_joules_total": np.zeros_like(times),

@@ -141,6 +141,7 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_gpu_memory_reserved_bytes', '{}', 'gpu_memory_reserved', 'bytes', 1, 'gauge', 'sum', 15, false, 'Device memory reserved by driver and firmware.'),
     ('bench_gpu_memory_total_bytes', '{}', 'gpu_memory_total', 'bytes', 1, 'gauge', 'sum', 15, false, 'Total device memory.'),
     ('bench_gpu_power_watts', '{}', 'gpu_power', 'watts', 1, 'gauge', 'sum', 15, true, 'Power of the whole GPU.'),
+    ('bench_gpu_power_peak_watts', '{}', 'gpu_power_peak', 'watts', 1, 'gauge', 'max', 15, true, 'Highest power of a whole GPU between two samples.'),
     ('bench_gpu_energy_joules_total', '{}', 'gpu_power', 'watts', 1, 'counter', 'sum', 17, true, 'Power of the whole GPU, from the energy it has used.'),
     ('bench_gpu_power_limit_watts', '{}', 'gpu_power_limit', 'watts', 1, 'gauge', 'sum', 15, true, 'Power limit of the whole GPU.'),
     ('bench_gpu_temperature_celsius', '{}', 'gpu_temperature', 'celsius', 1, 'gauge', 'max', 15, true, 'Temperature of the GPU.'),
