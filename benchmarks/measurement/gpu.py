@@ -35,7 +35,8 @@ BLOCKS = 3
 READS = 50
 # Dense bfloat16 FLOP/s of the tensor cores, from NVIDIA's data sheets, by a part of the GPU's name.
 _PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "A30": 165e12, "L4": 121e12, "RTX 4090": 165e12, "T4": 65e12}
-# By our metric: nvidia-smi's name, and factor to our unit.
+# By our metric: nvidia-smi's name, and factor to our unit. Utilization is comparable under this work alone, which is steady:
+# ours is a mean since the last read, nvidia-smi's of 200 ms.
 _SMI = {
     "power": ("power.draw.instant", 1.0),
     "temperature": ("temperature.gpu", 1.0),
