@@ -9,12 +9,17 @@ from hypergauge.core.errors import BadRequest, did_you_mean
 
 __all__ = ["parse", "words"]
 
-_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
 
-def parse(text: str) -> timedelta:
+def parse(text: str, unit: str = "") -> timedelta:
     """Return the duration of a text.
+
+    Parameters
+    ----------
+    unit
+        Unit of a bare number, which is refused by default.
 
     Raises
     ------
@@ -23,7 +28,7 @@ def parse(text: str) -> timedelta:
     """
     if (found := _DURATION.fullmatch(text.strip())) is None:
         raise BadRequest(f"{text!r} is not a duration: write it like 10 s, 20 min or 1.5 h")
-    number, unit = found.groups()
+    number, unit = found[1], found[2] or unit
     if unit not in _UNITS:
         unknown = f"there is no unit {unit!r}" if unit else "it has no unit"
         raise BadRequest(f"{text!r} is not a duration: {unknown}{did_you_mean(unit, _UNITS)}")
