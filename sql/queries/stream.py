@@ -15,12 +15,12 @@ from psycopg.rows import class_row
 from hypergauge.sql.ingest.columns import Columns, decoded
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["AT_ONCE", "Source", "copied", "expected", "sources", "sources_of", "stream"]
+__all__ = ["ALL", "AT_ONCE", "Source", "copied", "expected", "inside", "sources", "sources_of", "stream"]
 
 # Samples per block: about 12 MiB in arrays, with negligible overhead per block.
 AT_ONCE = 250_000
 
-_ALL = sql.SQL("true")
+ALL = sql.SQL("true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def sources_of(connection: Connection, run_id: str, quantities: Sequence[str] | 
 
 def stream(
     connection: Connection, run_ids: Sequence[str], quantities: Sequence[str] | None = None,
-    condition: sql.Composable = _ALL,
+    condition: sql.Composable = ALL,
 ) -> Generator[Columns]:  # fmt: skip
     """Yield the samples of runs in blocks of `AT_ONCE`. Samples shared by several runs come once.
 
@@ -73,6 +73,15 @@ def stream(
         """
     ).format(sources=sources(run_ids, quantities), condition=condition)
     yield from copied(connection, query)
+
+
+def inside(times: str) -> sql.Composed:
+    """Return the condition of samples in the text of a ``tstzmultirange``. The bounds narrow the search."""
+    return sql.SQL(
+        """(time >= coalesce(lower({times}::tstzmultirange), '-infinity') and last >= coalesce(lower({times}::tstzmultirange), '-infinity')
+            and time < coalesce(upper({times}::tstzmultirange), 'infinity') and first < coalesce(upper({times}::tstzmultirange), 'infinity')
+            and {times}::tstzmultirange @> time)"""
+    ).format(times=times)
 
 
 def copied(connection: Connection, query: sql.Composable) -> Iterator[Columns]:
@@ -109,7 +118,7 @@ def expected(
 
 def sources(run_ids: Sequence[str], quantities: Sequence[str] | None = None) -> sql.Composed:
     """Return the common table expression of the runs' sources, with literals, since COPY takes no parameters."""
-    wanted = _ALL if quantities is None else sql.SQL("s.quantity = any({})").format(list(quantities))
+    wanted = ALL if quantities is None else sql.SQL("s.quantity = any({})").format(list(quantities))
     return sql.SQL(
         """
         with sources as materialized (

@@ -11,6 +11,7 @@ from psycopg.rows import class_row
 
 from hypergauge.core.errors import BenchError
 from hypergauge.sql.queries.charts.axes import Interval
+from hypergauge.sql.queries.parts import RunPart
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.rows import value
 
@@ -177,13 +178,12 @@ def summaries_between(
 ) -> list[Summary]:
     """Return summaries of an interval of each run from its raw samples, for all quantities or some."""
     source = """
-        unnest(%(runs)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) as interval (run, starts, ends)
-        cross join lateral summary_between(run, %(quantities)s::text[], starts, ends) s
+        unnest(%(runs)s::text[], %(times)s::tstzmultirange[]) as interval (run, times)
+        cross join lateral summary_between(run, %(quantities)s::text[], times) s
     """
     values = {
         "runs": [one.run_id for one in intervals],
-        "starts": [one.started_at for one in intervals],
-        "ends": [one.ended_at for one in intervals],
+        "times": [one.times for one in intervals],
         "quantities": None if quantities is None else list(quantities),
     }
     return _summaries(connection, source, values)
@@ -226,24 +226,31 @@ def unsummarised(connection: Connection, run_ids: Sequence[str]) -> list[str]:
 
 
 def final_metrics(
-    connection: Connection, run_ids: Sequence[str], before: Mapping[str, datetime | None] | None = None
-) -> list[FinalMetric]:
-    """Return the last value of each software metric of each run, optionally before a time."""
+    connection: Connection, run_ids: Sequence[str], before: Mapping[str, datetime | None] | None = None,
+    parts: Mapping[str, RunPart] | None = None,
+) -> list[FinalMetric]:  # fmt: skip
+    """Return the last value of each software metric of each run, optionally before a time or in a part of the run."""
     with connection.cursor(row_factory=class_row(FinalMetric)) as cursor:
         return cursor.execute(
             """
             select run_id, key, last.step, last.value, min, max
-            from (select run_id, key, before, min(value) as min, max(value) as max
-                  from software_metrics join unnest(%s::text[], %s::timestamptz[]) as requested (run_id, before) using (run_id)
-                  where before is null or time < before group by run_id, key, before) x
+            from (select run_id, key, before, part, min(value) as min, max(value) as max
+                  from software_metrics
+                  join unnest(%s::text[], %s::timestamptz[], %s::tstzmultirange[]) as requested (run_id, before, part) using (run_id)
+                  where (before is null or time < before) and (part is null or part @> time)
+                  group by run_id, key, before, part) x
             cross join lateral (
                 select step, value from software_metrics s
                 where s.run_id = x.run_id and s.key = x.key and (before is null or time < before)
+                  and (part is null or part @> time)
                 order by step desc, time desc limit 1) last
             order by run_id, key
             """,
-            (list(run_ids), [(before or {}).get(run) for run in run_ids]),
-        ).fetchall()
+            (
+                list(run_ids), [(before or {}).get(run) for run in run_ids],
+                [one.times if (one := (parts or {}).get(run)) else None for run in run_ids],
+            ),
+        ).fetchall()  # fmt: skip
 
 
 def coverage(connection: Connection, run_ids: Sequence[str] | None) -> list[Coverage]:

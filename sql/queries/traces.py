@@ -77,8 +77,11 @@ def traced_runs(connection: Connection, run_ids: Sequence[str]) -> dict[str, Tra
     return {row.run_id: row for row in rows}
 
 
-def spans_of(connection: Connection, run_id: str) -> Iterator[TracedSpan]:
-    """Yield the spans of a run by process and thread, in order of time, parents before children."""
+def spans_of(connection: Connection, run_id: str, times: str | None = None) -> Iterator[TracedSpan]:
+    """Yield the spans of a run by process and thread, in order of time, parents before children.
+
+    With the text of a ``tstzmultirange``, yield those that overlap it.
+    """
     return _stream(
         connection,
         TracedSpan,
@@ -87,18 +90,22 @@ def spans_of(connection: Connection, run_id: str) -> Iterator[TracedSpan]:
                microseconds(s.ended_at - p.zero) as end
         from spans s cross join (select pass_start(%(run)s) as zero) p
         where s.run_id = %(run)s
+          and (%(times)s::tstzmultirange is null
+               or %(times)s && tstzrange(s.started_at, greatest(s.started_at, coalesce(s.ended_at, 'infinity')), '[]'))
         -- Of two that take the same time the outer one was given the lower number.
         order by s.pid, s.thread, s.started_at, s.ended_at desc nulls first, length(s.span_id), s.span_id
         """,
-        {"run": run_id},
+        {"run": run_id, "times": times},
     )
 
 
-def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] | None) -> Iterator[CounterValue]:
+def counters_of(
+    connection: Connection, run_id: str, quantities: Sequence[str] | None, times: str | None = None
+) -> Iterator[CounterValue]:
     """Yield a run's samples by quantity and device, from the same scope and source as a chart.
 
     A sample is placed at the start of its interval. Without `quantities`, the result has all quantities with a scope
-    narrower than the host, and the software metrics.
+    narrower than the host, and the software metrics. With the text of a ``tstzmultirange``, it has the samples in it.
     """
     yield from _stream(
         connection,
@@ -123,13 +130,13 @@ def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] |
             where series_id = chosen.series_id and runset_id = any(chosen.runset_ids)
               and time >= chosen.started_at - interval '1 min' and last >= chosen.started_at - interval '1 min'
               and time < chosen.ended_at + interval '1 min' and first < chosen.ended_at + interval '1 min'
-              and value is not null
+              and value is not null and (%(times)s::tstzmultirange is null or %(times)s @> time)
             offset 0) x
         join runs r on r.run_id = %(run)s cross join (select pass_start(%(run)s) as zero) p
         group by quantity, unit, scope, device, combine, time, p.zero, r.started_at
         order by quantity, device, time
         """,
-        {"run": run_id, "quantities": None if quantities is None else list(quantities)},
+        {"run": run_id, "quantities": None if quantities is None else list(quantities), "times": times},
     )
     if quantities is None:
         yield from _stream(
@@ -139,9 +146,10 @@ def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] |
             select key as quantity, '' as unit, '' as scope, '' as device,
                    microseconds(s.time - p.zero) as start, value
             from software_metrics s cross join (select pass_start(%(run)s) as zero) p
-            where run_id = %(run)s and value is not null order by key, s.time, s.step
+            where run_id = %(run)s and value is not null and (%(times)s::tstzmultirange is null or %(times)s @> s.time)
+            order by key, s.time, s.step
             """,
-            {"run": run_id},
+            {"run": run_id, "times": times},
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from hypergauge.sql.queries.parts import RunPart
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import column, records
 
@@ -43,6 +44,8 @@ class Interval:
         Range in steps, epochs or seconds.
     followed_at
         Start of the next step, epoch or phase, which owns later log entries; ``None`` if none follows.
+    part
+        The pieces of an interval that has gaps.
     """
 
     run_id: str
@@ -51,10 +54,18 @@ class Interval:
     started_at: datetime
     ended_at: datetime
     followed_at: datetime | None
+    part: RunPart | None = None
+
+    @property
+    def times(self) -> str:
+        """Times as the text of a ``tstzmultirange``."""
+        return self.part.times if self.part else f"{{[{self.started_at.isoformat()},{self.ended_at.isoformat()})}}"
 
     @property
     def seconds(self) -> float:
         """Duration in seconds."""
+        if self.part:
+            return self.part.seconds
         return (self.ended_at - self.started_at).total_seconds()
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
 
+from hypergauge.sql.queries.parts import RunPart
 from hypergauge.sql.server.database import Connection
 
 __all__ = [
+    "Bounds",
     "Curve",
     "Measured",
     "measured",
@@ -42,6 +46,23 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bounds of curves: positions on the axis to read, ``None`` for all, and the part of each run by id."""
+
+    start: float | None = None
+    stop: float | None = None
+    parts: Mapping[str, RunPart] | None = None
+
+    def as_values(self) -> dict[str, Any]:
+        """Return the arguments ``start``, ``stop`` and ``parts`` of ``run_chart``."""
+        times = None if self.parts is None else Jsonb({run_id: one.times for run_id, one in self.parts.items()})
+        return {"start": self.start, "stop": self.stop, "parts": times}
+
+
+WHOLE = Bounds()
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """Measurement of a run's quantity.
 
@@ -65,18 +86,26 @@ class Measured:
 
 
 def measured(
-    connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], scopes: Sequence[str] | None
-) -> list[Measured]:
-    """Return the measurements of each run's quantities, in the scopes that `run_chart` selects."""
+    connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], scopes: Sequence[str] | None,
+    parts: Mapping[str, RunPart] | None = None,
+) -> list[Measured]:  # fmt: skip
+    """Return the measurements of each run's quantities, in the scopes that `run_chart` selects.
+
+    With `parts`, they are those of a part of each run, from its raw samples.
+    """
+    source = "run_summary_of(%(runs)s, %(quantities)s)"
+    if parts is not None:
+        source = """(select x.* from unnest(%(runs)s::text[], %(times)s::tstzmultirange[]) as part (run, times)
+                     cross join lateral summary_between(run, %(quantities)s, times) x)"""
     with connection.cursor(row_factory=class_row(Measured)) as cursor:
         return cursor.execute(
-            """
+            f"""
             with requested as materialized (
                 select run_id, exclusive(run_id) as alone from runs where run_id = any(%(runs)s)
             ), statistics as materialized (
                 select s.*, dense_rank() over (partition by s.run_id, s.quantity order by
                            case when %(scopes)s::text[] is null then scope_width(s.scope, a.alone) else 0 end) as width
-                from run_summary_of(%(runs)s, %(quantities)s) s join requested a using (run_id)
+                from {source} s join requested a using (run_id)
                 where s.metric is null and s.seconds > 0 and (%(scopes)s::text[] is null or s.scope = any(%(scopes)s))
             )
             select f.run_id, f.quantity, coalesce(m.unit, '') as unit, f.scope, coalesce(f.seen, f.seconds) / f.n as interval, f.mean, f.min,
@@ -84,14 +113,18 @@ def measured(
             from statistics f left join (select distinct on (quantity) quantity, unit from metrics order by quantity, origin) m using (quantity)
             where f.width = 1
             order by f.run_id, f.quantity, f.scope
-            """,
-            {"runs": list(run_ids), "quantities": list(quantities), "scopes": None if scopes is None else list(scopes)},
-        ).fetchall()
+            """.encode(),  # noqa: S608 - only our own text
+            {
+                "runs": list(run_ids if parts is None else parts), "quantities": list(quantities),
+                "scopes": None if scopes is None else list(scopes),
+                "times": [one.times for one in (parts or {}).values()],
+            },
+        ).fetchall()  # fmt: skip
 
 
 def run_curves(
     connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], step: float, scopes: Sequence[str] | None,
-    align: str,
+    align: str, within: Bounds = WHOLE,
 ) -> list[Curve]:  # fmt: skip
     """Return the curves of quantities on an axis, with a point every `step` seconds, steps or epochs, or fewer."""
     with connection.cursor(row_factory=class_row(Curve)) as cursor:
@@ -100,21 +133,22 @@ def run_curves(
             select run as label, quantity as metric, scope, array_agg(extract(epoch from time)::float8 order by time) as x,
                    array_agg(value order by time) as value, array_agg(low order by time) as low,
                    array_agg(high order by time) as high
-            from run_chart(%(runs)s, %(quantities)s, null, null, %(step)s, true, %(series)s, %(scopes)s,
-                           align => %(align)s)
+            from run_chart(%(runs)s, %(quantities)s, '1970-01-01 00:00:00+00'::timestamptz + %(start)s * interval '1 s',
+                           '1970-01-01 00:00:00+00'::timestamptz + %(stop)s * interval '1 s', %(step)s, true, %(series)s,
+                           %(scopes)s, align => %(align)s, parts => %(parts)s)
             group by run, quantity, scope
             """,
             {
                 "runs": list(run_ids), "quantities": list(quantities), "step": step * 1000,
                 "series": len(run_ids) * len(quantities) * len(scopes or [""]),
-                "scopes": None if scopes is None else list(scopes), "align": align,
+                "scopes": None if scopes is None else list(scopes), "align": align, **within.as_values(),
             },
         ).fetchall()  # fmt: skip
 
 
 def workload_curves(
     connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], step: float, scopes: Sequence[str] | None,
-    align: str,
+    align: str, within: Bounds = WHOLE,
 ) -> list[Curve]:  # fmt: skip
     """Return the curves of the runs' workloads: mean and range over the runs of each workload."""
     with connection.cursor(row_factory=class_row(Curve)) as cursor:
@@ -126,13 +160,15 @@ def workload_curves(
                    array_agg(value order by time) as value, array_agg(low order by time) as low,
                    array_agg(high order by time) as high
             from requested cross join lateral
-                 workload_chart(ids, %(quantities)s, null, null, %(step)s, true, %(series)s, %(scopes)s, %(align)s)
+                 workload_chart(ids, %(quantities)s, '1970-01-01 00:00:00+00'::timestamptz + %(start)s * interval '1 s',
+                                '1970-01-01 00:00:00+00'::timestamptz + %(stop)s * interval '1 s', %(step)s, true, %(series)s,
+                                %(scopes)s, %(align)s, %(parts)s)
             group by workload, quantity, scope
             """,
             {
                 "runs": list(run_ids), "quantities": list(quantities), "step": step * 1000,
                 "series": len(run_ids) * len(quantities) * len(scopes or [""]),
-                "scopes": None if scopes is None else list(scopes), "align": align,
+                "scopes": None if scopes is None else list(scopes), "align": align, **within.as_values(),
             },
         ).fetchall()  # fmt: skip
 

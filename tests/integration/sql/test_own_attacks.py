@@ -139,7 +139,7 @@ def test_no_relation_of_any_schema_gives_anything_away(shared: Shared) -> None:
 FUNCTIONS = [
     "run_card(%(run)s)", "run_notice(%(run)s, null, now())", "run_neighbours(%(mine)s)", "run_neighbours(%(run)s)",
     "run_titles(array[%(run)s])", "workload_titles(%(workloads)s)", "run_summary_of(array[%(run)s], '{gpu_power,process_threads}')",
-    "summary_between(%(run)s, null, null, null)", "compute_summary(%(run)s)", "run_phases(%(run)s, '-infinity', 'infinity')",
+    "summary_between(%(run)s, null, null)", "compute_summary(%(run)s)", "run_phases(%(run)s, '-infinity', 'infinity')",
     "run_logged(%(run)s, array['zebra'], '-infinity', 'infinity', 1000)", "duplicate_series(array[%(run)s], null)", "run_sources(array[%(run)s], null)",
     "ranked_sources(array_fill('x'::text, array[50]), array(select generate_series(1, 50)), array_fill(1::float8, array[50]))",
     "device_label(%(run)s)", "fleet()", "fleet_hosts()", "fleet_runs()", "occupancy(now() - interval '9 days', now())",

@@ -114,7 +114,7 @@ def check_run(world: World, scenario: Scenario) -> None:
             scope: [value for at, value, *_ in points(series, quantity, 0, 1) if begin <= at < end]
             for scope, series in scopes.items()
         }
-        part = f"summary_between('{run}', null, to_timestamp({begin}), to_timestamp({end}))"
+        part = f"summary_between('{run}', null, tstzmultirange(tstzrange(to_timestamp({begin}), to_timestamp({end}))))"
         assert summary(world, part, run, quantity) == {
             scope: statistics(values) for scope, values in within.items() if values
         }

@@ -31,7 +31,14 @@ cross join lateral (
       and l.run is not null -- or the label might be made after the join with samples, for each of them
     offset 0) x;
 
--- Summarize a run's quantities (all where null) between two times (all where null) from raw samples: a row per quantity, scope,
+-- Return the seconds of an interval that lie in a part of a run.
+create or replace function bench_internal.seconds_in(p_part tstzmultirange, p_from timestamptz, p_to timestamptz)
+returns float8 language sql immutable as $$
+    select coalesce(extract(epoch from sum(upper(piece) - lower(piece))), 0)::float8
+    from unnest(p_part * tstzmultirange(tstzrange(p_from, p_to))) as piece
+$$;
+
+-- Summarize a run's quantities (all where null) in a part of it (all where null) from raw samples: a row per quantity, scope,
 -- metric and device, and a row per quantity and scope over all devices (metric and device null), from the sources that count
 -- for the whole run, see `run_sources`. Series of one device that are scraped together are combined first: a CPU's modes are
 -- added up before the mean, minimum and percentiles. Series of several targets have different scrape times, and are first
@@ -39,7 +46,7 @@ cross join lateral (
 --
 -- `seen` are the seconds without gaps: a sample over more than three usual intervals (each a minute at most) is a mean over
 -- unmeasured time, and counts for one interval.
-create or replace function bench_internal.summary_between(p_run text, p_quantities text[], p_from timestamptz, p_to timestamptz)
+create or replace function bench_internal.summary_between(p_run text, p_quantities text[], p_part tstzmultirange)
 returns table (run_id text, quantity text, scope text, metric text, device text, n bigint, seconds float8, mean float8,
                min float8, max float8, p50 float8, p95 float8, total float8, seen float8)
 -- The planner expects so few rows that it would compare each sample with every source in a nested loop.
@@ -57,16 +64,16 @@ begin
         from sources f cross join lateral (
             -- The bounds on time narrow the search; the tag decides. A minute is the longest scrape interval.
             select time, value,
-                   case when p_from is null then dt
-                        else date_part('epoch', least(time, p_to) - greatest(time - dt * interval '1 s', p_from)) end::float8 as dt
+                   case when p_part is null or p_part @> tstzrange(time - dt * interval '1 s', time) then dt
+                        else seconds_in(p_part, time - dt * interval '1 s', time) end::float8 as dt
             from bounded_samples
             where series_id = f.series_id and runset_id = any(f.runset_ids)
-              and time >= greatest(f.started_at - interval '1 min', p_from)
-              and last >= greatest(f.started_at - interval '1 min', p_from)
-              and time < least(f.ended_at, p_to) + interval '1 min'
-              and first < least(f.ended_at, p_to) + interval '1 min'
+              and time >= greatest(f.started_at - interval '1 min', lower(p_part))
+              and last >= greatest(f.started_at - interval '1 min', lower(p_part))
+              and time < least(f.ended_at, upper(p_part)) + interval '1 min'
+              and first < least(f.ended_at, upper(p_part)) + interval '1 min'
             offset 0) x
-        where x.value is not null and (p_from is null or x.dt > 0)
+        where x.value is not null and (p_part is null or x.dt > 0)
     ), points as materialized (
         select series_id, target_id, quantity, scope, metric, device, combine, time, value, dt
         from read where not once
@@ -148,7 +155,7 @@ returns table (run_id text, quantity text, scope text, metric text, device text,
 begin
     return query
     select s.run_id, s.quantity, s.scope, s.metric, s.device, s.n, s.seconds, s.mean, s.min, s.max, s.p50, s.p95, s.total
-    from summary_between(p_run, null, null, null) s;
+    from summary_between(p_run, null, null) s;
 end $$;
 
 -- Store a run's summary, once the run has ended and its last sample is written. The summary of a running run is computed on
@@ -160,7 +167,7 @@ begin
     delete from stored_duplicates where run_id = p_run;
     insert into stored_duplicates select * from duplicate_series(array[p_run], null);
     delete from stored_summaries where run_id = p_run;
-    insert into stored_summaries select * from summary_between(p_run, null, null, null);
+    insert into stored_summaries select * from summary_between(p_run, null, null);
     delete from tracked_summaries where run_id = p_run;
     update runs set summarised = true where run_id = p_run;
     update runs r set listeners = l.listeners, intervals = l.intervals
@@ -191,7 +198,7 @@ returns setof stored_summaries language sql stable as $$
     select s.* from runs r cross join lateral (
         select * from stored_summaries where run_id = r.run_id and r.summarised and (p_quantities is null or quantity = any(p_quantities))
         union all
-        select * from summary_between(r.run_id, p_quantities, null, null)
+        select * from summary_between(r.run_id, p_quantities, null)
         where r.started_at is not null and not r.summarised
     ) s
     where r.run_id = any(p_runs)

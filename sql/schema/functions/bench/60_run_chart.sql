@@ -43,7 +43,7 @@ $$;
 create or replace function bench_internal.chart_statement(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
     aligned boolean, max_series integer, scopes text[], per_device boolean, align text, by_workload boolean,
-    fine boolean default false
+    parts jsonb, fine boolean default false
 ) returns text language plpgsql stable as $body$
 #variable_conflict use_column
 declare
@@ -66,6 +66,7 @@ declare
     level text;        -- of the aggregate to read; null for samples
     bin text;          -- bin of a row; %1$s is the run's start or its first bin, %2$s its edges
     at_time text;      -- time of a point, from its bin
+    inside text;       -- end of a query of rows: those of a part of a run; %s is the part
     answer text;       -- the outer select; %1$s is a point's time, %2$s the relation with its values
     branches text;
     axes text;         -- first bin and edges of each branch
@@ -90,6 +91,9 @@ begin
         step := ceil(seconds / coalesce(bucket, seconds)) * coalesce(bucket, seconds);
     end if;
 
+    -- A bucket belongs to the side of a bound that holds most of it.
+    inside := case when level is null then ' and %s::tstzmultirange @> time'
+                   else format(' where %%s::tstzmultirange @> bucket + %L::interval', make_interval(secs => bucket / 2)) end;
     if chart_statement.aligned then
         -- A bucket belongs to the bin that holds most of it.
         bin := case when axial then
@@ -113,7 +117,8 @@ begin
                     then min(r.started_at) over (partition by workload_id) else r.started_at end as run_start,
                -- A bucket on a bound belongs to the side that holds most of it.
                low - make_interval(secs => case when axial then coalesce(bucket, 0) / 2 else 0 end) as low,
-               high - make_interval(secs => case when axial then coalesce(bucket, 0) / 2 else 0 end) as high
+               high - make_interval(secs => case when axial then coalesce(bucket, 0) / 2 else 0 end) as high,
+               chart_statement.parts ->> r.run_id as part
         from unnest(charted, lows, highs) as s (run_id, low, high) join runs r using (run_id) join workloads w using (workload_id)
     ), chosen as (
         select a.*, s.quantity, s.scope, s.device, s.target_id, s.series_id, s.scale, s.combine, s.once, s.runset_ids,
@@ -126,10 +131,11 @@ begin
                first_value(scope) over (partition by workload, quantity order by scope_width(scope, true) desc) as widest
         from requested a join run_sources(charted, chart_statement.quantities) s using (run_id)
         where s.counts and case when chart_statement.scopes is null then s.narrowest else s.scope = any(chart_statement.scopes) end
+          and (chart_statement.parts is null or chart_statement.parts ? a.run_id)
     ), sources as (
         select line, run_id, run_start, coalesce(workload_label, label) as label, series, quantity,
                case when chart_statement.by_workload and chart_statement.scopes is null then widest else scope end as scope,
-               combine, once, device, target_id, series_id, scale, runset_ids as sets,
+               combine, once, device, target_id, series_id, scale, runset_ids as sets, part,
                greatest(started_at - make_interval(secs => 60 + coalesce(bucket, 0)), low) as low,
                least(ended_at + interval '1 min', high) as high
         from chosen
@@ -157,9 +163,9 @@ begin
                case when s.once then -dense_rank() over (order by s.device) else row_number() over () end as member
         from sources s left join shifts using (run_id, target_id)
     ), scans as (
-        select branch, run_id, run_start - make_interval(secs => shift) as origin, low, high,
+        select branch, run_id, run_start - make_interval(secs => shift) as origin, low, high, part,
                array_agg(distinct series_id) as ids, array_agg(distinct one) as sets
-        from numbered, unnest(sets) as one group by branch, run_id, run_start, shift, low, high
+        from numbered, unnest(sets) as one group by branch, run_id, run_start, shift, low, high, part
     ), binned as (
         select scans.*, first_bin, quote_literal(edges) || '::float8[]' as edges
         from scans join unnest(charted, first_bins, bin_edges) as s (run_id, first_bin, edges) using (run_id)
@@ -170,12 +176,13 @@ begin
                 ' min(lowest) as lowest, max(highest) as highest from (%s) x group by 2, 3',
                 branch, format(bin, coalesce(first_bin::text, quote_literal(origin) || '::timestamptz'), edges),
                 rows_query(level, format('series_id = any(%L::integer[]) and runset_id = any(%L::integer[])', ids, sets),
-                           quote_literal(low) || '::timestamptz', quote_literal(high) || '::timestamptz')),
+                           quote_literal(low) || '::timestamptz', quote_literal(high) || '::timestamptz')
+                || case when part is null then '' else format(inside, quote_literal(part)) end),
                 E'\nunion all\n') from binned),
            (select string_agg(format('(%s, %s, %s)', branch, first_bin, edges), ', ') from binned),
            string_agg(format('(%s, %s, %L::float8, %s, %s, %L::integer[], %L::timestamptz, %L::timestamptz,'
-                             ' %L::timestamptz, %L, %L, %L, %L, %L)', branch, series_id, scale, line, member, sets, low,
-                             high, run_start - make_interval(secs => shift), label, series, quantity, scope, combine), ', '),
+                             ' %L::timestamptz, %L, %L, %L, %L, %L, %L)', branch, series_id, scale, line, member, sets, low,
+                             high, run_start - make_interval(secs => shift), label, series, quantity, scope, combine, part), ', '),
            count(*) > count(distinct (line, member)), count(*) > count(distinct line), (select max(usual) from intervals)
     into spans, branches, axes, members, repeated, together, slowest
     from numbered;
@@ -185,7 +192,7 @@ begin
         -- share their points if each has a sample for each of them.
         return chart_statement(
             runs, quantities, start, stop, 1000 * greatest(slowest, seconds) * case when axial then step / seconds else 1 end,
-            aligned, max_series, scopes, per_device, align, by_workload, one_each);
+            aligned, max_series, scopes, per_device, align, by_workload, parts, one_each);
     end if;
 
     answer := case when chart_statement.by_workload then
@@ -206,10 +213,11 @@ begin
             ' from (%s offset 0) x group by 1) x',
             case when axial then 'join (values ' || axes || ') a (branch, first_bin, edges) using (branch)' end,
             format(bin, case when axial then 'a.first_bin' else 'm.origin' end, 'a.edges'),
-            rows_query(level, 'series_id = m.series_id and runset_id = any(m.sets)', 'm.low', 'm.high'));
+            rows_query(level, 'series_id = m.series_id and runset_id = any(m.sets)', 'm.low', 'm.high')
+            || case when chart_statement.parts is null then '' else format(inside, 'm.part') end);
     end if;
     return format($q$
-with members (branch, series_id, scale, line, member, sets, low, high, origin, label, series, quantity, scope, combine)
+with members (branch, series_id, scale, line, member, sets, low, high, origin, label, series, quantity, scope, combine, part)
 as (values %1$s),
 binned as (
 %2$s
@@ -241,9 +249,9 @@ end $body$;
 create or replace function bench_internal.run_chart_statement(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
     aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false,
-    align text default 'time'
+    align text default 'time', parts jsonb default null
 ) returns text language sql stable as $$
-    select chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, false)
+    select chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, false, $11)
 $$;
 
 -- Return the series of runs for a chart; all charts of runs call this function.
@@ -262,14 +270,16 @@ $$;
 -- scopes      null: the narrowest scope of each run and quantity that covers the run: see `scope_width`
 -- per_device  a series per device instead of one over all
 -- align       when `aligned`, the axis, as in `chart_axis`. Runs without it, and times before and after it, are left out.
+-- parts       null: all of each run; else the part of each run as the text of a `tstzmultirange`, by run id. Runs without one are
+--             left out.
 create or replace function run_chart(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
     aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false,
-    align text default 'time'
+    align text default 'time', parts jsonb default null
 ) returns table ("time" timestamptz, run text, series text, quantity text, scope text, value double precision,
                  low double precision, high double precision)
 -- The planner expects one row of all branches, where there are thousands, and would compare each with every series.
 language plpgsql stable set enable_nestloop = off set jit = off as $$
 begin
-    return query execute run_chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+    return query execute run_chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 end $$;

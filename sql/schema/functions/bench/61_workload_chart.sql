@@ -41,9 +41,9 @@ $$;
 -- Return the statement that `workload_chart` executes.
 create or replace function bench_internal.workload_chart_statement(
     workloads integer[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
-    aligned boolean, max_series integer, scopes text[] default null, align text default 'time'
+    aligned boolean, max_series integer, scopes text[] default null, align text default 'time', parts jsonb default null
 ) returns text language sql stable as $$
-    select chart_statement(array(select run_id from workload_runs($1)), $2, $3, $4, $5, $6, $7, $8, false, $9, true)
+    select chart_statement(array(select run_id from workload_runs($1)), $2, $3, $4, $5, $6, $7, $8, false, $9, true, $10)
 $$;
 
 -- Return points of workloads: each the mean over its runs, with the latest attempt at each position.
@@ -57,10 +57,10 @@ $$;
 -- scopes      null: the narrowest scope of each run; the result names the widest of them. Else a series per scope.
 create or replace function workload_chart(
     workloads integer[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
-    aligned boolean, max_series integer, scopes text[] default null, align text default 'time'
+    aligned boolean, max_series integer, scopes text[] default null, align text default 'time', parts jsonb default null
 ) returns table ("time" timestamptz, workload text, quantity text, scope text, value double precision,
                  low double precision, high double precision, runs integer)
 language plpgsql stable set enable_nestloop = off set jit = off as $$  -- as in `run_chart`
 begin
-    return query execute workload_chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9);
+    return query execute workload_chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 end $$;

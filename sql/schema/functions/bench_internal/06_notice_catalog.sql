@@ -13,6 +13,8 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('measured', 'info', '{exporters,intervals,interval_seconds,coverage,overhead}', 'how the runs were measured; `intervals` are those of the exporters where they differ, `overhead` is the exporters'' share of the host''s cores'),
            ('measured_differently', 'info', '{exporters,intervals,interval_seconds,coverage,overhead}', 'the same for some of the runs, where others were measured differently'),
            ('measuring_costs', 'info', '{most,command,repetitions}', 'the most that the runs'' exporters cost a training on their host, by `bench calibrate`'),
+           ('part', 'info', '{phase,from_seconds,to_seconds}', 'values of a part of each run'),
+           ('outside_part', 'warning', '{}', 'runs without the chosen part'),
            ('not_aligned', 'warning', '{reason}', 'a run without a part in common with the others'),
            ('no_axis', 'warning', '{align}', 'runs without the axis of the chart'),
            ('runs_left_out', 'warning', '{metrics,total,drawn}', 'runs beyond the limit of a chart'),
@@ -62,6 +64,7 @@ create or replace function bench_internal.reason_catalog()
 returns table (reason text, "values" text[], about text) language sql immutable rows 15 as $$
     values ('no_axis', '{align}'::text[], 'a run without the axis'),
            ('raw_samples_deleted', '{}', 'a run whose raw samples are deleted'),
+           ('outside_part', '{}', 'a run without the chosen part'),
            ('gpus_shared_in_part', '{other}', 'a run that shares only some of its GPUs with `other`'),
            ('no_own_energy', '{}', 'a run without a measured energy of its own'),
            ('no_energy_curve', '{}', 'a run with an energy, but none over time'),
@@ -197,6 +200,7 @@ create or replace function bench_internal.notice_reason(p_values jsonb) returns 
     select case p_values ->> 'reason'
         when 'no_axis' then 'it has no ' || notice_axis(p_values ->> 'align')
         when 'raw_samples_deleted' then 'its raw samples are deleted'
+        when 'outside_part' then 'it has no such part'
         when 'gpus_shared_in_part' then format('it shares only some of its GPUs with %s', p_values ->> 'other')
         when 'no_own_energy' then 'it has no measured energy of its own'
         when 'no_energy_curve' then 'its energy over time is unknown'
@@ -240,6 +244,12 @@ returns text language sql immutable as $$
             format('%s: measuring makes a training at most %s slower on this host (95%% sure, by %s repetitions of %s).',
                    some_of(p_runs), notice_percent((p_values ->> 'most')::numeric, 1), p_values ->> 'repetitions',
                    coalesce(nullif(p_values ->> 'command', ''), 'another user''s training'))
+        when 'part' then
+            format('only a part of each run: %s.',
+                   concat_ws(', ', 'phase ' || (p_values ->> 'phase'),
+                             nullif(concat_ws(' ', 'from ' || notice_duration((p_values ->> 'from_seconds')::numeric),
+                                              'to ' || notice_duration((p_values ->> 'to_seconds')::numeric)), '')))
+        when 'outside_part' then format('no such part, and so left out: %s.', some_of(p_runs))
         when 'not_aligned' then format('%s is left out: %s.', some_of(p_runs), notice_reason(p_values))
         when 'no_axis' then
             format('no %s, and so no curve: %s.', notice_axis(p_values ->> 'align'), some_of(p_runs))
@@ -328,6 +338,8 @@ create or replace function bench_dashboard.notice_title(p_code text) returns tex
         when 'measured' then 'how the runs were measured'
         when 'measured_differently' then 'runs measured differently'
         when 'measuring_costs' then 'what measuring costs'
+        when 'part' then 'a part of each run'
+        when 'outside_part' then 'runs without the part'
         when 'not_aligned' then 'runs without the common part'
         when 'no_axis' then 'runs without the axis'
         when 'runs_left_out' then 'runs left out'

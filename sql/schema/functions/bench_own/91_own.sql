@@ -130,28 +130,28 @@ end $$;
 create or replace function bench_own.run_chart(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
     aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false,
-    align text default 'time'
+    align text default 'time', parts jsonb default null
 ) returns table ("time" timestamptz, run text, series text, quantity text, scope text, value double precision,
                  low double precision, high double precision)
 language sql stable security definer set search_path = pg_catalog, bench, bench_internal, pg_temp as $$
     select * from bench.run_chart(
         array(select r.run_id from bench.runs r where r.run_id in (select bench_own.mine())
               and (r.run_id = any(run_chart.runs) or r.mlflow_run_id = any(run_chart.runs))),
-        quantities, start, stop, step_ms, aligned, max_series, scopes, per_device, align)
+        quantities, start, stop, step_ms, aligned, max_series, scopes, per_device, align, parts)
 $$;
 
 -- Return a chart of workloads, likewise. A workload is included only if all its runs are the user's: its line is the mean of
 -- all runs.
 create or replace function bench_own.workload_chart(
     workloads integer[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
-    aligned boolean, max_series integer, scopes text[] default null, align text default 'time'
+    aligned boolean, max_series integer, scopes text[] default null, align text default 'time', parts jsonb default null
 ) returns table ("time" timestamptz, workload text, quantity text, scope text, value double precision,
                  low double precision, high double precision, runs integer)
 language sql stable security definer set search_path = pg_catalog, bench, bench_internal, pg_temp as $$
     select * from bench.workload_chart(
         array(select workload_id from bench.runs where workload_id = any(workloads)
               group by workload_id having bool_and(run_id in (select bench_own.mine()))),
-        quantities, start, stop, step_ms, aligned, max_series, scopes, align)
+        quantities, start, stop, step_ms, aligned, max_series, scopes, align, parts)
 $$;
 
 revoke execute on function bench_own.mine, bench_own.sets, bench_own.my_places, bench_own.run_chart, bench_own.workload_chart
