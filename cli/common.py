@@ -29,6 +29,9 @@ __all__ = [
     "ChartAxis",
     "ChartScopes",
     "Json",
+    "PartEnd",
+    "PartPhase",
+    "PartStart",
     "Run",
     "Selectors",
     "SomeSelectors",
@@ -65,6 +68,13 @@ ChartScopes = Annotated[
     typer.Option(
         "--scope", metavar="SCOPE", help="'process', 'instance', 'device' or 'host'; by default the narrowest."
     ),
+]
+PartStart = Annotated[
+    str | None, typer.Option("--from", metavar="TIME", help="Only from this time in each run on: 60, 90s, 2m.")
+]
+PartEnd = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Only to this time in each run.")]
+PartPhase = Annotated[
+    str | None, typer.Option("--phase", metavar="NAME", help="Only the phase of this name, with all of its spans.")
 ]
 TariffFile = Annotated[
     Path | None, typer.Option("--tariff", metavar="FILE", help="Show costs, by this tariff file of prices.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +11,18 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, Selectors, as_json, console, counted, reading, warn
+from hypergauge.cli.common import (
+    Json,
+    PartEnd,
+    PartPhase,
+    PartStart,
+    Selectors,
+    as_json,
+    console,
+    counted,
+    reading,
+    warn,
+)
 from hypergauge.cli.help import Commands
 from hypergauge.core.calls import Call
 from hypergauge.core.config.settings import Settings
@@ -19,6 +30,8 @@ from hypergauge.dashboards.terminal import formatting
 from hypergauge.dashboards.terminal.bar import Bar
 from hypergauge.insight.export.formats import Format, check_quantities
 from hypergauge.insight.export.trace import write_trace
+from hypergauge.insight.part import Part
+from hypergauge.sql.queries.parts import RunPart
 from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server.database import Connection, Database
 
@@ -31,6 +44,7 @@ def register(app: Commands) -> None:
         examples={
             "bench export 1 -o samples.parquet": "all samples, for pandas or Polars",
             "bench export 1 -o runs.capsule": "whole runs, for `bench import`",
+            "bench export 1 --phase train -o train.csv": "the samples of a phase",
         }
     )(export)
     app.command(
@@ -65,19 +79,24 @@ def export(
             help="Export this quantity only; by default all, or in a trace those of the runs themselves. Can be repeated.",
         ),
     ] = None,
+    start: PartStart = None,
+    end: PartEnd = None,
+    phase: PartPhase = None,
     json: Json = False,
 ) -> None:
     """Export runs to a file: samples, a capsule for another database, or a trace."""
-    form = Format.of(output.name, trace=trace, metrics=metrics or ())
+    part = Part.of(start, end, phase)
+    form = Format.of(output.name, trace=trace, metrics=metrics or (), part=part)
     with reading(measured=selectors) as connection:
         runs = select_runs(connection, selectors)
         check_quantities(connection, [run.run_id for run in runs], metrics or ())
+        parts = part.find(connection, runs) if part else None
         if form is Format.TRACE:
-            _trace(connection, runs, output, metrics, json=json)
+            _trace(connection, runs, output, metrics, parts, json=json)
         elif form is Format.CAPSULE:
             _capsule(connection, runs, output, json=json)
         else:
-            _samples(connection, runs, output, metrics, json=json)
+            _samples(connection, runs, output, metrics, parts, json=json)
 
 
 def import_(
@@ -108,9 +127,10 @@ def import_(
 
 
 def _trace(
-    connection: Connection, runs: Sequence[RunInfo], output: Path, metrics: list[str] | None, *, json: bool
-) -> None:
-    written = write_trace(connection, runs, output, metrics or None, _calls)
+    connection: Connection, runs: Sequence[RunInfo], output: Path, metrics: list[str] | None,
+    parts: Mapping[str, RunPart] | None, *, json: bool,
+) -> None:  # fmt: skip
+    written = write_trace(connection, runs, output, metrics or None, parts, _calls)
     calls = f", {counted(written.calls, 'call')}" if written.calls else ""
     counts = f"{written.spans} spans{calls} and {written.samples} samples of {counted(written.runs, 'run')}"
     _wrote(
@@ -127,17 +147,19 @@ def _calls(run: RunInfo) -> list[Call]:
 
 
 def _samples(
-    connection: Connection, runs: Sequence[RunInfo], output: Path, metrics: list[str] | None, *, json: bool
-) -> None:
+    connection: Connection, runs: Sequence[RunInfo], output: Path, metrics: list[str] | None,
+    parts: Mapping[str, RunPart] | None, *, json: bool,
+) -> None:  # fmt: skip
     from hypergauge.insight.export.samples_file import write_samples
 
     with Bar("exporting", about=True) as bar:
-        written = write_samples(
-            connection, runs, output, metrics or None, _progress_of(connection, runs, metrics, bar, each=True)
-        )
+        # The number of samples in a part is unknown.
+        progress = bar if parts is not None else _progress_of(connection, runs, metrics, bar, each=True)
+        written = write_samples(connection, runs, output, metrics or None, progress, parts)
+    number = len(runs if parts is None else parts)
     _wrote(
-        output, {"runs": len(runs), "samples": written}, json,
-        f"Wrote {counted(written, 'sample')} of {counted(len(runs), 'run')} to {escape(str(output))}, {_size(output)}",
+        output, {"runs": number, "samples": written}, json,
+        f"Wrote {counted(written, 'sample')} of {counted(number, 'run')} to {escape(str(output))}, {_size(output)}",
     )  # fmt: skip
 
 

@@ -14,6 +14,9 @@ from hypergauge.cli.common import (
     ChartAxis,
     ChartScopes,
     Json,
+    PartEnd,
+    PartPhase,
+    PartStart,
     Selectors,
     as_json,
     check_folder,
@@ -24,6 +27,7 @@ from hypergauge.cli.common import (
 from hypergauge.cli.help import Commands
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.core.files.run_folder import write_atomically
+from hypergauge.insight.part import Part
 from hypergauge.sql.runs.selection import select_runs
 
 __all__ = ["inches", "register"]
@@ -41,6 +45,7 @@ def register(app: Commands) -> None:
         examples={
             "bench plot 1 -m cpu_usage -m memory_used -o curves.svg": "a panel for each",
             "bench plot 1 --kind ledger -o ledger.html": "GPUs over real time",
+            "bench plot 1/1 -m loss --from 2m -o end.svg": "without the start",
         }
     )(plot)
 
@@ -82,6 +87,9 @@ def plot(
     ] = None,
     align: ChartAxis = "time",
     scope: ChartScopes = None,
+    start: PartStart = None,
+    end: PartEnd = None,
+    phase: PartPhase = None,
     style: Annotated[
         str, typer.Option(metavar="STYLE", help="'paper', 'slides', 'dark', a style of matplotlib, or a style file.")
     ] = "paper",
@@ -96,7 +104,8 @@ def plot(
     suffix = output.suffix.lower()
     if suffix not in _POINTS:
         raise BadRequest(f"a plot is a file that ends in {', '.join(_POINTS)}; {output.name!r} does not")
-    _check_kind(kind, suffix, by, align, scope, metrics or ())
+    part = Part.of(start, end, phase)
+    _check_kind(kind, suffix, by, align, scope or part, metrics or ())
     _check_parameters(kind, by, metrics or (), facet, x)
     width_and_height = inches(size)
     check_folder(output)
@@ -110,7 +119,7 @@ def plot(
         runs = select_runs(connection, selectors, every_attempt=kind == "scatter")
         content = read_content(
             connection, runs, metrics or [], kind=kind, by=by, align=align, scopes=scope, facet=facet, x=x,
-            points=_POINTS[suffix],
+            points=_POINTS[suffix], part=part,
         )  # fmt: skip
     write_atomically(output, content.drawn(suffix, selectors=selectors, **looks), 0o666)
     if json:
@@ -121,7 +130,7 @@ def plot(
 
 
 def _check_kind(
-    kind: str, suffix: str, by: str, align: str, scope: Sequence[str] | None, metrics: Sequence[str]
+    kind: str, suffix: str, by: str, align: str, narrowed: Sequence[str] | Part | None, metrics: Sequence[str]
 ) -> None:
     if kind not in _KINDS:
         raise BadRequest(
@@ -129,8 +138,10 @@ def _check_kind(
         )
     if kind in ("bars", "scatter", "parallel") and (suffix == ".html" or align != "time"):
         raise BadRequest(f"--kind {kind} has no axis of time: --align and .html go with lines")
-    if kind == "ledger" and (by != "run" or align != "time" or scope):
-        raise BadRequest("a ledger has runs over real time: --by, --align and --scope go with lines and bars")
+    if kind == "ledger" and (by != "run" or align != "time" or narrowed):
+        raise BadRequest(
+            "a ledger has whole runs over real time: --by, --align, --scope, --from, --to and --phase go with lines and bars"
+        )
     if kind != "ledger" and not metrics:
         raise BadRequest("name a metric, such as -m gpu_power; `bench metrics` lists those of your runs")
 

@@ -16,6 +16,9 @@ from hypergauge.cli.common import (
     ChartAxis,
     ChartScopes,
     Json,
+    PartEnd,
+    PartPhase,
+    PartStart,
     Selectors,
     as_json,
     check_folder,
@@ -83,6 +86,9 @@ def share(
     ] = "run",
     align: ChartAxis = "time",
     scope: ChartScopes = None,
+    start: PartStart = None,
+    end: PartEnd = None,
+    phase: PartPhase = None,
     json: Json = False,
 ) -> None:
     """Write a view file: a selection of runs and metrics, without the data."""
@@ -93,9 +99,12 @@ def share(
     before = View.read(output).charts if output.exists() else ()
     with reading(measured=selectors) as connection:
         runs = select_runs(connection, selectors)
-        added = ViewChart.of(connection, runs, metrics, by=by, align=align, scopes=tuple(scope or ()))
+        added = ViewChart.of(
+            connection, runs, metrics, by=by, align=align, scopes=tuple(scope or ()),
+            from_=start or "", to=end or "", phase=phase or "",
+        )  # fmt: skip
         # Refuse a selection without data now, and not when the view is opened.
-        chart(connection, runs, added.metrics, by=by, align=align, scopes=scope or None, points=2)
+        chart(connection, runs, added.metrics, by=by, align=align, scopes=scope or None, points=2, part=added.part)
     view = View((*before, *(() if added in before else (added,))))
     view.write(output)
     if json:

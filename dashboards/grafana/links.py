@@ -30,8 +30,8 @@ def view_link(found: Found, workload_ids: Sequence[int], logged: Set[str]) -> st
         No dashboard can show the view.
     """
     charts = found.view.charts
-    if any(chart.align != "time" or chart.scopes for chart in charts):
-        raise BadRequest("Grafana's dashboards align runs at their start and show the narrowest scope")
+    if any(chart.align != "time" or chart.scopes or chart.part for chart in charts):
+        raise BadRequest("Grafana's dashboards align whole runs at their start and show the narrowest scope")
     [first, *others] = charts
     if not others and first.by == "workload" and logged.isdisjoint(first.metrics):
         uid, chosen = "bench-inter", [("metric", metric) for metric in first.metrics]

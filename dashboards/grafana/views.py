@@ -31,7 +31,7 @@ def from_view(connection: Connection, found: Found, name: str) -> Json:
     Raises
     ------
     BadRequest
-        The runs of the view have no such metric.
+        The runs of the view have no such metric, or the view is of a part of them.
     """
     ids = list(found.runs)
     logged = software_keys(connection, ids)
@@ -40,6 +40,8 @@ def from_view(connection: Connection, found: Found, name: str) -> Json:
         if metric not in known:
             raise BadRequest(f"the runs of this view have no {metric!r}{did_you_mean(metric, known)}")
     charts = found.view.charts
+    if any(chart.part for chart in charts):
+        raise BadRequest("Grafana's dashboards show whole runs: `bench open` shows a view of a part of them")
     width = 24 if len(charts) == 1 else 12
     deleted = f" Deleted: {', '.join(found.deleted)}." if found.deleted else ""
     digest = hashlib.sha256(found.view.text().encode()).hexdigest()

@@ -14,6 +14,7 @@ from hypergauge.insight.charts.chart import Chart, chart
 from hypergauge.insight.charts.parallel import Parallel, parallel
 from hypergauge.insight.charts.parameters import facets
 from hypergauge.insight.charts.scatter import Scatter, scatter
+from hypergauge.insight.part import Part
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
@@ -50,7 +51,7 @@ class Content:
 
 def read_content(
     connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], *, kind: str, by: str, align: str,
-    scopes: Sequence[str] | None, facet: str | None, x: str | None, points: int,
+    scopes: Sequence[str] | None, facet: str | None, x: str | None, points: int, part: Part | None = None,
 ) -> Content:  # fmt: skip
     """Read what a plot of `kind` shows.
 
@@ -62,16 +63,18 @@ def read_content(
         Parameter on the horizontal axis of a scatter plot.
     points
         Number of points that a curve has at most.
+    part
+        Part of each run; by default whole runs.
     """
     if kind == "bars":
-        found = bars(connection, runs, metrics, by=by, scopes=scopes)
+        found = bars(connection, runs, metrics, by=by, scopes=scopes, part=part)
         return Content(found, lay_out_bars(found))
     if kind == "parallel":
-        lines = parallel(connection, runs, metrics, scopes=scopes)
+        lines = parallel(connection, runs, metrics, scopes=scopes, part=part)
         return Content(lines, lines)
     if x is not None:
-        dots = scatter(connection, runs, metrics, x, scopes=scopes)
+        dots = scatter(connection, runs, metrics, x, scopes=scopes, part=part)
         return Content(dots, dots)
     panels = None if facet is None else facets(runs, facet)
-    curves = chart(connection, runs, metrics, by=by, align=align, scopes=scopes, points=points)
+    curves = chart(connection, runs, metrics, by=by, align=align, scopes=scopes, points=points, part=part)
     return Content(curves, lay_out(curves, panels))

@@ -183,6 +183,8 @@ def _part(found: Comparison) -> str | None:
     part = found.window
     if part is None:
         return None
+    if part.part:
+        return f"over a part of each run: {part.part.words}"
     if part.first is None or part.last is None:
         return f"over the phase {' or '.join(part.phases)}"
     if part.align == "time":

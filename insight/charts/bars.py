@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hypergauge.insight.charts.subject import Subject, subject
+from hypergauge.insight.part import Part
 from hypergauge.sql.queries.charts.chart_styles import ChartStyle
-from hypergauge.sql.queries.charts.charts import Measured
+from hypergauge.sql.queries.charts.charts import Measured, measured
 from hypergauge.sql.queries.notices import Notice
 from hypergauge.sql.queries.summaries import final_metrics
 from hypergauge.sql.runs.selection import RunInfo
@@ -73,10 +74,13 @@ class Bars:
 
 def bars(
     connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], *, by: str = "run",
-    scopes: Sequence[str] | None = None, max_series: int = 40,
+    scopes: Sequence[str] | None = None, max_series: int = 40, part: Part | None = None,
 ) -> Bars:  # fmt: skip
     """Return a bar per metric and run, or workload of the runs; see `hypergauge.insight.charts.chart.chart`."""
-    about = subject(connection, runs, metrics, by=by, align="time", scopes=scopes, max_series=max_series)
+    about = subject(connection, runs, metrics, by=by, align="time", scopes=scopes, max_series=max_series, part=part)
+    if about.parts is not None:
+        quantities = [metric for metric in about.metrics if metric not in about.logged]
+        about = replace(about, facts=tuple(measured(connection, (), quantities, scopes, about.parts)))
     found = sorted((*_measured(about, by), *_logged(connection, about)), key=lambda one: about.sort_key(*one[:3]))
     made = (
         Bar(
@@ -109,7 +113,9 @@ def _measured(about: Subject, by: str) -> Iterator[Found]:
 
 def _logged(connection: Connection, about: Subject) -> Iterator[Found]:
     last = {
-        (one.run_id, one.key): one.value for one in final_metrics(connection, about.run_ids) if one.value is not None
+        (one.run_id, one.key): one.value
+        for one in final_metrics(connection, about.run_ids, parts=about.parts)
+        if one.value is not None
     }
     for label, group in about.groups.items():
         for key in about.logged:

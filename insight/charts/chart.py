@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hypergauge.core.errors import NoData
-from hypergauge.insight.charts.curves import Drawing, hardware, shared, software
+from hypergauge.insight.charts.curves import Drawing, hardware, shared, software, within
 from hypergauge.insight.charts.subject import Subject, subject
+from hypergauge.insight.part import Part
 from hypergauge.sql.queries.charts.chart_styles import ChartStyle
 from hypergauge.sql.queries.charts.charts import Curve
 from hypergauge.sql.queries.notices import Notice
@@ -95,6 +96,8 @@ class Chart:
         Facts without which the chart would mislead.
     labels
         Labels of the series' runs or workloads, in the order of selection.
+    part
+        Drawn part of each run; ``None`` for whole runs.
     """
 
     by: str
@@ -104,6 +107,7 @@ class Chart:
     left_out: tuple[str, ...]
     notices: tuple[Notice, ...]
     labels: tuple[str, ...] = ()
+    part: Part | None = None
 
     def as_dict(self, *, points: bool = False) -> dict[str, Any]:
         """Return the JSON object, with the number of points of each curve, or with all `points`."""
@@ -130,6 +134,7 @@ def chart(
     scopes: Sequence[str] | None = None,
     max_series: int = 40,
     points: int = 600,
+    part: Part | None = None,
 ) -> Chart:
     """Return the curves of runs, or of the workloads that they belong to.
 
@@ -148,24 +153,28 @@ def chart(
         Maximum number of runs or workloads: the first that have any of the metrics.
     points
         Approximate maximum number of points per curve.
+    part
+        Part of each run to draw; by default whole runs.
 
     Raises
     ------
     BadRequest
-        The runs have no such metric, or an option is unknown.
+        The runs have no such metric or part, or an option is unknown.
     NoData
         None of the runs has started, has the axis, or has samples.
     """
-    about = subject(connection, runs, metrics, by=by, align=align, scopes=scopes, max_series=max_series)
-    how = Drawing(by, align, scopes, points)
-    curves = hardware(connection, about.facts, about.axes, how) + software(connection, about.run_ids, about.logged, how)
+    about = subject(connection, runs, metrics, by=by, align=align, scopes=scopes, max_series=max_series, part=part)
+    how, axes = Drawing(by, align, scopes, points), about.axes
+    if about.parts is not None:
+        how, axes = within(connection, how, about.parts, [run for some in about.groups.values() for run in some])
+    curves = hardware(connection, about.facts, axes, how) + software(connection, about.run_ids, about.logged, how)
     if not curves:
         raise NoData(f"the selected runs have no samples of {' or '.join(about.metrics)} there")
     curves.sort(key=lambda curve: about.sort_key(curve.metric, curve.label, curve.scope))
     together = {curve.label for curve in curves if curve.scope == "device"} if by == "run" else ()
     parts = shared(connection, [run_id for label in together for run_id in about.ids(label)], how)
     series = tuple(_series(about, c, parts.get(c.label, ()) if c.scope == "device" else ()) for c in curves)
-    return Chart(by, align, about.metrics, series, about.left_out, about.notices, about.titles)
+    return Chart(by, align, about.metrics, series, about.left_out, about.notices, about.titles, part)
 
 
 def _series(about: Subject, curve: Curve, parts: Sequence[tuple[float, float]]) -> Series:

@@ -4,44 +4,92 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hypergauge.sql.queries.charts.axes import Span, positions
 from hypergauge.sql.queries.charts.chart_styles import shared_times
-from hypergauge.sql.queries.charts.charts import Curve, Measured, run_curves, software_curves, workload_curves
+from hypergauge.sql.queries.charts.charts import Bounds, Curve, Measured, run_curves, software_curves, workload_curves
+from hypergauge.sql.queries.parts import RunPart
+from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["Drawing", "hardware", "shared", "software"]
+__all__ = ["Drawing", "hardware", "shared", "software", "within"]
+
+# Maximum number of points of a software metric over a whole run, of which a part is drawn.
+_MOST_POINTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Options of curves: see `hypergauge.insight.charts.chart.chart`."""
+    """Options of curves: see `hypergauge.insight.charts.chart.chart`.
+
+    Attributes
+    ----------
+    bounds
+        Part of the axis, and of each run by id.
+    parts
+        Part of each run by its label; ``None`` for whole runs.
+    logged_points
+        Number of points of a software metric over a whole run, so that its part has about `points`.
+    """
 
     by: str
     align: str
     scopes: Sequence[str] | None
     points: int
+    bounds: Bounds = field(default_factory=Bounds)
+    parts: Mapping[str, RunPart] | None = None
+    logged_points: int | None = None
+
+
+def within(
+    connection: Connection,
+    how: Drawing,
+    parts: Mapping[str, RunPart],
+    runs: Sequence[RunInfo],
+) -> tuple[Drawing, dict[str, Span]]:
+    """Return the options and the axes of a part of each run. Runs without a position in their part are missing."""
+    by_label = {run.full_label: parts[run.run_id] for run in runs}
+    known = {} if how.align == "time" else positions(connection, list(parts), how.align, how.points)
+    found: dict[str, Span] = {}
+    for run in runs:
+        part = parts[run.run_id]
+        ends = (part.starts[0], part.ends[-1])
+        first, last = ends if how.align == "time" else np.interp(ends, *known[run.full_label]).tolist()
+        if first < last:
+            found[run.run_id] = Span(run.run_id, first, last, ends[1] - ends[0])
+    start = min((one.first for one in found.values()), default=None)
+    # The last sample of a run comes after its end.
+    open_ = any(part.reaches_end for part in parts.values())
+    stop = None if open_ else max((one.last for one in found.values()), default=None)
+    share = min(parts[run.run_id].seconds / (run.duration or 1.0) for run in runs)
+    logged = min(_MOST_POINTS, math.ceil(how.points / max(share, 1e-6)))
+    inside = {run_id: parts[run_id] for run_id in found}
+    return replace(how, bounds=Bounds(start, stop, inside), parts=by_label, logged_points=logged), found
 
 
 def hardware(connection: Connection, facts: Sequence[Measured], axes: Mapping[str, Span], how: Drawing) -> list[Curve]:
     """Return the curves of the quantities in `facts`, for the runs in `axes` or their workloads."""
-    if not facts:
+    if not facts or not axes:
         return []
     # More points than samples add nothing: fast runs pass many positions between two samples.
     interval = min(one.interval for one in facts) * min((one.last - one.first) / one.seconds for one in axes.values())
     step = _round(max(*((one.last - one.first) / how.points for one in axes.values()), interval))
     query = run_curves if how.by == "run" else workload_curves
-    return query(connection, list(axes), sorted({one.quantity for one in facts}), step, how.scopes, how.align)
+    return query(
+        connection, list(axes), sorted({one.quantity for one in facts}), step, how.scopes, how.align, how.bounds
+    )
 
 
 def software(connection: Connection, run_ids: Sequence[str], keys: Sequence[str], how: Drawing) -> list[Curve]:
     """Return the curves of software metrics, for runs or their workloads."""
     if not keys:
         return []
-    curves = software_curves(connection, run_ids, keys, how.points)
+    curves = software_curves(connection, run_ids, keys, how.logged_points or how.points)
+    if how.parts is not None:
+        curves = [one for curve in curves if (one := _inside(curve, how.parts[curve.label])).x]
     if how.align != "time":
         axes = positions(connection, run_ids, how.align, how.points)
         curves = [one for curve in curves if (one := _placed(curve, *axes[curve.label])).x]
@@ -67,11 +115,21 @@ def shared(connection: Connection, run_ids: Sequence[str], how: Drawing) -> dict
     }
 
 
+def _inside(curve: Curve, part: RunPart) -> Curve:
+    """Return a curve over the time since a run's start, without points outside a part of the run."""
+    return _taken(curve, [at for at, x in enumerate(curve.x) if part.holds(x)])
+
+
 def _placed(curve: Curve, seconds: Sequence[float], position: Sequence[float]) -> Curve:
     """Return a curve over the time since a run's start on another axis, without points outside that axis."""
     inside = [at for at, x in enumerate(curve.x) if seconds[0] <= x <= seconds[-1]]
-    x = np.interp([curve.x[at] for at in inside], seconds, position).tolist()
-    value, low, high = ([some[at] for at in inside] for some in (curve.value, curve.low, curve.high))
+    taken = _taken(curve, inside)
+    return replace(taken, x=np.interp(taken.x, seconds, position).tolist())
+
+
+def _taken(curve: Curve, points: Sequence[int]) -> Curve:
+    """Return some of the points of a curve."""
+    x, value, low, high = ([some[at] for at in points] for some in (curve.x, curve.value, curve.low, curve.high))
     return replace(curve, x=x, value=value, low=low, high=high)
 
 

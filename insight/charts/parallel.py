@@ -11,6 +11,7 @@ from hypergauge.insight.charts.bars import Bar, bars
 from hypergauge.insight.charts.parameters import in_order, logarithmic, number
 from hypergauge.insight.comparison.columns import SCOPES
 from hypergauge.insight.comparison.software import better
+from hypergauge.insight.part import Part
 from hypergauge.sql.queries.charts.chart_styles import ChartStyle, run_styles
 from hypergauge.sql.queries.notices import Notice
 from hypergauge.sql.queries.report import works
@@ -104,8 +105,9 @@ class Parallel:
 
 
 def parallel(
-    connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], *, scopes: Sequence[str] | None = None
-) -> Parallel:
+    connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], *, scopes: Sequence[str] | None = None,
+    part: Part | None = None,
+) -> Parallel:  # fmt: skip
     """Return the started runs over their varied parameters, and the mean or last value of each metric.
 
     Raises
@@ -116,7 +118,7 @@ def parallel(
         No run has a value of a metric, or no parameter differs between the runs.
     """
     started = [run for run in runs if run.started_at is not None]
-    found = bars(connection, started, metrics, scopes=scopes, max_series=len(started))
+    found = bars(connection, started, metrics, scopes=scopes, max_series=len(started), part=part)
     dimensions = tuple(_dimensions(started))
     if not dimensions:
         raise NoData("no parameter differs between these runs: --kind bars draws their values")

@@ -10,6 +10,7 @@ from typing import Any
 from hypergauge.core.errors import NoData
 from hypergauge.insight.charts.bars import Bar, bars
 from hypergauge.insight.charts.parameters import in_order, logarithmic, number, parameter
+from hypergauge.insight.part import Part
 from hypergauge.sql.queries.notices import Notice
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
@@ -77,7 +78,7 @@ class Scatter:
 
 def scatter(
     connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], name: str, *,
-    scopes: Sequence[str] | None = None,
+    scopes: Sequence[str] | None = None, part: Part | None = None,
 ) -> Scatter:  # fmt: skip
     """Return the mean of each quantity, or the last value of each software metric, against the parameter `name`.
 
@@ -95,7 +96,7 @@ def scatter(
     """
     values = parameter(runs, name)
     counted = _counted(runs)
-    found = bars(connection, counted, metrics, scopes=scopes, max_series=len(counted))
+    found = bars(connection, counted, metrics, scopes=scopes, max_series=len(counted), part=part)
     by_id = {run.run_id: run for run in counted}
     attempts: dict[tuple[str, str, str], list[Bar]] = {}
     for bar in found.bars:

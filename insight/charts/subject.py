@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from hypergauge.core.errors import BadRequest, NoData, did_you_mean
 from hypergauge.insight.comparison.alignment import axes_of, check_align
 from hypergauge.insight.comparison.columns import SCOPES
+from hypergauge.insight.part import Part
 from hypergauge.sql.queries.charts.axes import Span
 from hypergauge.sql.queries.charts.chart_styles import ChartStyle, run_styles, workload_styles
 from hypergauge.sql.queries.charts.charts import Measured, measured, software_keys
 from hypergauge.sql.queries.notices import Fact, Notice, chart_notices, notices, uneven_workloads
+from hypergauge.sql.queries.parts import RunPart
 from hypergauge.sql.queries.summaries import coverage, gpu_facts
 from hypergauge.sql.runs.selection import RunInfo, select_runs, with_sharing
 from hypergauge.sql.server.database import Connection
@@ -41,6 +43,8 @@ class Subject:
         Position of each run on the axis, by run id.
     facts
         Measurements of each quantity and run, by metric, and then in the order of the runs.
+    parts
+        Drawn part of each run, by run id; ``None`` for whole runs.
     simulated_runs
         Ids of the runs on simulated GPUs.
     styles
@@ -55,6 +59,7 @@ class Subject:
     left_out: tuple[str, ...]
     axes: Mapping[str, Span]
     facts: tuple[Measured, ...]
+    parts: Mapping[str, RunPart] | None
     simulated_runs: AbstractSet[str]
     styles: Mapping[str, ChartStyle]
     notices: tuple[Notice, ...]
@@ -103,14 +108,17 @@ class Subject:
 
 def subject(
     connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], *, by: str, align: str,
-    scopes: Sequence[str] | None, max_series: int,
+    scopes: Sequence[str] | None, max_series: int, part: Part | None = None,
 ) -> Subject:  # fmt: skip
     """Return the subject of a chart of runs; see `hypergauge.insight.charts.chart.chart`."""
     _check(by, align, scopes)
     metrics = tuple(dict.fromkeys(metrics))
     started = _started(connection, runs, by)
     logged = _logged(connection, _ids(started), metrics)
+    parts = part.find(connection, started) if part else None
     axes = axes_of(connection, _ids(started), align)
+    outside = [] if parts is None else [run for run in started if run.run_id not in parts]
+    started = [run for run in started if run not in outside]
     quantities = [name for name in metrics if name not in logged]
     facts = measured(connection, list(axes), quantities, scopes)
     having = {name: logged.get(name) or {one.run_id for one in facts if one.quantity == name} for name in metrics}
@@ -128,6 +136,7 @@ def subject(
     facts.sort(key=lambda one: (metrics.index(one.quantity), position[one.run_id], SCOPES.index(one.scope)))
     simulated_runs = {run for run, gpu in gpu_facts(connection, list(position)).items() if gpu.simulated}
     facts_ = (
+        *_of_part(part, [_label(run, "run") for run in outside]),
         *_without_axis([_label(run, "run") for run in started if run.run_id not in axes], align),
         *_left_out(by, left_out, total),
         *_uneven(uneven_workloads(connection, list(position)) if by == "workload" else ()),
@@ -143,8 +152,18 @@ def subject(
         ),
     )
     axes = {run_id: axes[run_id] for run_id in position}
+    drawn_parts = None if parts is None else {run_id: parts[run_id] for run_id in position}
     styles = (run_styles if by == "run" else workload_styles)(connection, list(position))
-    return Subject(metrics, tuple(logged), groups, left_out, axes, tuple(facts), simulated_runs, styles, found)
+    return Subject(
+        metrics, tuple(logged), groups, left_out, axes, tuple(facts), drawn_parts, simulated_runs, styles, found
+    )
+
+
+def _of_part(part: Part | None, without: Sequence[str]) -> Iterator[Fact]:
+    if part:
+        yield part.fact
+    if without:
+        yield Fact("outside_part", without)
 
 
 def _without_axis(labels: Sequence[str], align: str) -> Iterator[Fact]:

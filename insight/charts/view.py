@@ -24,6 +24,7 @@ from hypergauge.core.files.run_folder import write_atomically
 from hypergauge.insight.charts.chart import Chart, chart
 from hypergauge.insight.comparison.alignment import check_align
 from hypergauge.insight.comparison.columns import SCOPES
+from hypergauge.insight.part import Part
 from hypergauge.sql.runs.selection import RunInfo, abbreviated_ids, runs_by_id
 from hypergauge.sql.server.database import Connection
 
@@ -53,6 +54,10 @@ class ViewChart:
         ``time`` (since the start), ``step``, ``epoch``, ``phase``, or ``phase:NAME``.
     scopes
         Some of `hypergauge.insight.comparison.columns.SCOPES`; empty for the narrowest of each run.
+    from_, to
+        Range of the time since each run's start, as durations; empty for an open end. The key in the file is ``from``.
+    phase
+        Name of a phase; empty for whole runs.
     """
 
     runs: tuple[str, ...]
@@ -60,6 +65,14 @@ class ViewChart:
     by: str = "run"
     align: str = "time"
     scopes: tuple[str, ...] = ()
+    from_: str = ""
+    to: str = ""
+    phase: str = ""
+
+    @property
+    def part(self) -> Part | None:
+        """Part of the runs; ``None`` for whole runs."""
+        return Part.of(self.from_ or None, self.to or None, self.phase or None)
 
     @classmethod
     def of(cls, connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], **options: Any) -> ViewChart:
@@ -68,7 +81,8 @@ class ViewChart:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the keys for the file: those that differ from the defaults."""
-        return {key: getattr(self, key) for key, (_, default) in _KEYS.items() if getattr(self, key) != default}
+        values = {key: (getattr(self, name), default) for key, (name, _, default) in _KEYS.items()}
+        return {key: value for key, (value, default) in values.items() if value != default}
 
     def __post_init__(self) -> None:
         for name in ("runs", "metrics"):
@@ -86,10 +100,15 @@ class ViewChart:
         for scope in self.scopes:
             if scope not in SCOPES:
                 raise BadRequest(f"scopes: there is no {scope!r}{did_you_mean(scope, SCOPES)}")
+        try:
+            Part.of(self.from_ or None, self.to or None, self.phase or None)
+        except BadRequest as error:
+            raise BadRequest(str(error).replace("--", "")) from None
 
 
-# Keys of a chart: whether a list, and the default.
-_KEYS = {field.name: (field.name not in ("by", "align"), field.default) for field in fields(ViewChart)}
+# Keys of a chart: name of the field, whether a list, and the default.
+_LISTS = ("runs", "metrics", "scopes")
+_KEYS = {one.name.rstrip("_"): (one.name, one.name in _LISTS, one.default) for one in fields(ViewChart)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +220,11 @@ class Found:
         for position, one in zip(self.positions, self.view.charts, strict=True):
             runs = [self.runs[run_id] for run_id in one.runs]
             try:
-                drawn = chart(connection, runs, one.metrics, by=one.by, align=one.align, scopes=one.scopes or None)
+                drawn = chart(
+                    connection, runs, one.metrics, by=one.by, align=one.align, scopes=one.scopes or None, part=one.part
+                )
             except BadRequest as error:
-                raise BadRequest(f"charts[{position}].metrics: {error}", file=file) from error
+                raise BadRequest(f"charts[{position}]: {error}", file=file) from error
             except NoData as error:
                 missing.append(f"chart {position + 1} is left out: {error}")
             else:
@@ -239,7 +260,7 @@ def _chart(where: str, content: object, before: ViewChart | None) -> ViewChart:
     if "runs" not in content and before is not None:
         content = {**content, "runs": list(before.runs)}
     values: dict[str, Any] = {}
-    for key, (is_list, _) in _KEYS.items():
+    for key, (name, is_list, _) in _KEYS.items():
         if key not in content:
             continue
         value = content[key]
@@ -247,7 +268,7 @@ def _chart(where: str, content: object, before: ViewChart | None) -> ViewChart:
         if isinstance(value, list) is not is_list or not all(isinstance(word, str) and word for word in words):
             kind = "a list of strings" if is_list else "a string"
             raise BadRequest(f"{where}.{key} is {json.dumps(value)}, but must be {kind}")
-        values[key] = tuple(dict.fromkeys(words)) if is_list else value
+        values[name] = tuple(dict.fromkeys(words)) if is_list else value
     for key in ("runs", "metrics"):
         if key not in values:
             raise BadRequest(f"{where} has no {key}")

@@ -14,7 +14,8 @@ from hypergauge.insight.comparison.columns import is_of_energy, values_of
 from hypergauge.insight.comparison.entry import Entry, Further
 from hypergauge.insight.comparison.shared import SHARED_SCOPES, parts
 from hypergauge.insight.comparison.verdicts import Gate
-from hypergauge.insight.comparison.window import Window, window
+from hypergauge.insight.comparison.window import Window, window, window_of
+from hypergauge.insight.part import Part
 from hypergauge.sql.queries.charts.axes import Interval
 from hypergauge.sql.queries.notices import notices
 from hypergauge.sql.queries.summaries import (
@@ -67,6 +68,7 @@ def compare(
     simulated: bool = False,
     every_attempt: bool = False,
     align: str | None = None,
+    part: Part | None = None,
     further: Sequence[Further] = (),
 ) -> Comparison:
     """Compare runs, rows by all their attempts, or workloads by the latest attempts of their runs.
@@ -86,6 +88,8 @@ def compare(
     align
         An axis (see `hypergauge.insight.comparison.window`), for values of the common part instead of whole runs. A run
         without the axis is left out.
+    part
+        Part of each run, for its values instead of those of whole runs; it excludes `align`.
     further
         Functions that add values: see `hypergauge.insight.cost.cost` and `hypergauge.insight.cost.target`.
 
@@ -107,15 +111,17 @@ def compare(
         raise NoData("none of the selected runs has started yet")
     runs = [*base, *(run for run in runs if run not in base)]
     repeated = {label for label, count in Counter(run.label for run in runs).items() if count > 1}
-    part = None
-    if align is not None:
+    within = None
+    if align is not None or part is not None:
         counted = _counted(runs) if by == "row" else runs
-        part = window(connection, counted, align)
-        runs, base = _within(part, counted, runs), _within(part, counted, base)
+        within = (
+            window_of(connection, counted, part) if align is None and part else window(connection, counted, align or "")
+        )
+        runs, base = _within(within, counted, runs), _within(within, counted, base)
         if baseline and not base:
-            why = " ".join(one.text for one in notices(connection, part.facts()))
+            why = " ".join(one.text for one in notices(connection, within.facts()))
             raise NoData(f"--baseline {baseline} cannot be the baseline: {why.removesuffix('.')}")
-    entries = _entries(connection, runs, by, repeated, scope, simulated, part, further)
+    entries = _entries(connection, runs, by, repeated, scope, simulated, within, further)
     base_entry = None
     if base:
         wanted = {_label(run, by, repeated) for run in base}
@@ -123,7 +129,7 @@ def compare(
             raise BadRequest(f"--baseline {baseline} names {len(wanted)} {by}s: {', '.join(sorted(wanted))}; name one")
         base_entry = next(entry for entry in entries if entry.label in wanted)
         entries = [_against(entry, base_entry) for entry in entries]
-    return Comparison(by, tuple(entries), base_entry.label if base_entry else None, part)
+    return Comparison(by, tuple(entries), base_entry.label if base_entry else None, within)
 
 
 def _label(run: RunInfo, by: str, repeated: Collection[str]) -> str:

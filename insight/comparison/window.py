@@ -8,12 +8,13 @@ from typing import Any
 
 from hypergauge.core.errors import NoData
 from hypergauge.insight.comparison.alignment import axes_of, unit_of
+from hypergauge.insight.part import Part
 from hypergauge.sql.queries.charts.axes import Interval, intervals, training_phases, without_raw_samples
 from hypergauge.sql.queries.notices import Fact, Reason
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["Window", "window"]
+__all__ = ["Window", "window", "window_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Window:
         Time of the part, by run.
     left_out
         Reason for each run without such a part, by label.
+    part
+        The part, if the user chose one.
     """
 
     align: str
@@ -40,6 +43,7 @@ class Window:
     phases: tuple[str, ...]
     intervals: Mapping[str, Interval]
     left_out: Mapping[str, Reason]
+    part: Part | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object; the runs' objects hold their own intervals."""
@@ -86,6 +90,32 @@ def window(connection: Connection, runs: Sequence[RunInfo], align: str) -> Windo
         )
     parts = dict.fromkeys(known, (latest.first, soonest.last))
     return Window(align, latest.first, soonest.last, (), intervals(connection, parts, align), left_out)
+
+
+def window_of(connection: Connection, runs: Sequence[RunInfo], part: Part) -> Window:
+    """Return a part of each run as a window.
+
+    Raises
+    ------
+    BadRequest
+        No run has the part.
+    NoData
+        The raw samples of all runs that have it are deleted.
+    """
+    found = part.find(connection, runs)
+    deleted = without_raw_samples(connection, list(found))
+    left_out = {run.label: Reason("outside_part") for run in runs if run.run_id not in found}
+    left_out |= {run.label: Reason("raw_samples_deleted") for run in runs if run.run_id in deleted}
+    intervals = {
+        run: Interval(
+            run, one.starts[0], one.ends[-1], one.started_at, one.ended_at, None if one.reaches_end else one.ended_at, one
+        )
+        for run, one in found.items()
+        if run not in deleted
+    }  # fmt: skip
+    if not intervals:
+        raise NoData("the raw samples of the selected runs are deleted")
+    return Window("time", part.first, part.last, (part.phase,) if part.phase else (), intervals, left_out, part)
 
 
 def _phases(connection: Connection, run_ids: Sequence[str], align: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.insight.part import Part
 from hypergauge.sql.queries.summaries import coverage
 from hypergauge.sql.server.database import Connection
 
@@ -23,7 +24,7 @@ class Format(StrEnum):
     TRACE = "trace"
 
     @classmethod
-    def of(cls, name: str, *, trace: bool = False, metrics: Sequence[str] = ()) -> Format:
+    def of(cls, name: str, *, trace: bool = False, metrics: Sequence[str] = (), part: Part | None = None) -> Format:
         """Return the format of a file.
 
         Parameters
@@ -34,6 +35,8 @@ class Format(StrEnum):
             Whether the user chose a trace.
         metrics
             Quantities that the user chose; by default all.
+        part
+            Part of the runs that the user chose; by default whole runs.
 
         Raises
         ------
@@ -56,8 +59,8 @@ class Format(StrEnum):
             )
         if not name.endswith(_CAPSULE):
             return cls.SAMPLES
-        if metrics:
-            raise BadRequest("a capsule holds all of its runs: -m goes with samples and traces")
+        if metrics or part:
+            raise BadRequest("a capsule holds all of its runs: -m, --from, --to and --phase go with samples and traces")
         return cls.CAPSULE
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,8 @@ import numpy.typing as npt
 from hypergauge.core.errors import NoData
 from hypergauge.core.files.run_folder import appearing
 from hypergauge.sql.ingest.columns import Columns
-from hypergauge.sql.queries.stream import Source, sources_of, stream
+from hypergauge.sql.queries.parts import RunPart
+from hypergauge.sql.queries.stream import ALL, Source, inside, sources_of, stream
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.transfer.snapshot import snapshot
@@ -34,7 +35,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def write_samples(
     connection: Connection, runs: Sequence[RunInfo], path: Path, quantities: Sequence[str] | None = None,
-    report: Callable[[int], None] = lambda _: None,
+    report: Callable[[int], None] = lambda _: None, parts: Mapping[str, RunPart] | None = None,
 ) -> int:  # fmt: skip
     """Write the samples of runs to a file in one of `FORMS`, and return their number.
 
@@ -47,6 +48,8 @@ def write_samples(
         Names of quantities; by default all.
     report
         Callback with the number of samples written so far.
+    parts
+        Part of each run by id; by default whole runs. Runs without one are left out.
 
     Raises
     ------
@@ -55,14 +58,17 @@ def write_samples(
     """
     written = 0
     with appearing(path) as temporary, snapshot(connection), _writer(temporary, path.name) as write:
-        for run in runs:
+        for run in [run for run in runs if parts is None or run.run_id in parts]:
             rows = _Rows(run, sources_of(connection, run.run_id, quantities))
-            with contextlib.closing(stream(connection, [run.run_id], quantities)) as blocks:
+            condition = ALL if parts is None else inside(parts[run.run_id].times)
+            with contextlib.closing(stream(connection, [run.run_id], quantities, condition)) as blocks:
                 for block in blocks:
                     write(rows.table(block))
                     report(written := written + len(block))
         if not written and all(run.exporters == {} for run in runs):
             raise NoData("the selected runs have no samples, since their rows chose no exporter")
+        if not written and parts is not None:
+            raise NoData("the selected runs have no samples in this part, or retention has deleted them")
         if not written:
             raise NoData(
                 "the selected runs have no samples, or retention has deleted them; a capsule takes the remaining aggregates"

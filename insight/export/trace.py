@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from hypergauge.core.calls import Call
 from hypergauge.core.errors import NoData
 from hypergauge.core.files.run_folder import appearing
 from hypergauge.sql.queries.neighbours import NeighbourChange, neighbour_changes
+from hypergauge.sql.queries.parts import RunPart
 from hypergauge.sql.queries.traces import (
     CounterValue,
     TracedRun,
@@ -53,7 +54,7 @@ class Written:
 
 def write_trace(
     connection: Connection, runs: Sequence[RunInfo], path: Path, quantities: Sequence[str] | None = None,
-    calls: Calls = lambda _: (),
+    parts: Mapping[str, RunPart] | None = None, calls: Calls = lambda _: (),
 ) -> Written:  # fmt: skip
     """Write the trace of runs, compressed for a file name that ends in ``.gz``. An error leaves no partial file.
 
@@ -62,6 +63,8 @@ def write_trace(
     quantities
         Quantities in any scope; by default the software metrics, and all quantities that the runs have in a narrower scope
         than their host.
+    parts
+        Part of each run by id; by default whole runs. Spans that overlap the part are whole.
     calls
         Function that returns the recorded calls of a run, in Unix time.
 
@@ -70,7 +73,7 @@ def write_trace(
     NoData
         None of the runs has begun.
     """
-    traced = traced_runs(connection, [run.run_id for run in runs])
+    traced = traced_runs(connection, [run.run_id for run in runs if parts is None or run.run_id in parts])
     if not traced:
         raise NoData("none of the selected runs has started")
     written = Written(runs=len(traced))
@@ -78,7 +81,7 @@ def write_trace(
     with appearing(path) as temporary, opened(temporary, "wt", encoding="utf-8") as file:
         file.write('{"displayTimeUnit": "ms", "traceEvents": [')
         separator = "\n"
-        for event in _Events(connection, written, quantities, calls).of(runs, traced):
+        for event in _Events(connection, written, quantities, parts or {}, calls).of(runs, traced):
             file.write(separator)
             file.write(json.dumps(event, ensure_ascii=False))
             separator = ",\n"
@@ -90,9 +93,11 @@ class _Events:
     """Events of runs. Each run is a "process" of the trace, and so is each of its processes with spans."""
 
     def __init__(
-        self, connection: Connection, written: Written, quantities: Sequence[str] | None, calls: Calls
-    ) -> None:
-        self._connection, self._written, self._quantities, self._recorded = connection, written, quantities, calls
+        self, connection: Connection, written: Written, quantities: Sequence[str] | None, parts: Mapping[str, RunPart],
+        calls: Calls,
+    ) -> None:  # fmt: skip
+        self._connection, self._written, self._quantities = connection, written, quantities
+        self._parts, self._recorded = parts, calls
         # Counted, since process ids of several runs may be equal.
         self._groups = itertools.count(1)
 
@@ -115,19 +120,25 @@ class _Events:
             "ph": "X", "cat": "run", "name": title, "pid": group, "tid": _RUN_TRACK,
             "ts": times.start, "dur": max(0, times.end - times.start), "args": about,
         }  # fmt: skip
+        part = self._parts.get(run.run_id)
+        within = part.times if part else None
         for change in neighbours:
+            if part and not part.holds(change.at):
+                continue
             at = times.start + round(change.at * 1e6)
             yield _instant(group, "neighbour", f"{change.run} {change.what}", at, status=change.status)
         for xid in xids_of(self._connection, run.run_id):
+            if part and not part.holds((xid.at - times.start) / 1e6):
+                continue
             yield _instant(group, "xid", f"XID {xid.number}", xid.at, device=xid.device)
-        for counter in counters_of(self._connection, run.run_id, self._quantities):
+        for counter in counters_of(self._connection, run.run_id, self._quantities, within):
             self._written.samples += 1
             yield _counter(group, counter)
-        yield from self._spans(run.run_id, title, times.end)
-        yield from self._calls(run, title, times.start)
+        yield from self._spans(run.run_id, title, times.end, within)
+        yield from self._calls(run, title, times.start, part)
 
-    def _spans(self, run_id: str, title: str, run_end: int) -> Iterator[Event]:
-        spans = spans_of(self._connection, run_id)
+    def _spans(self, run_id: str, title: str, run_end: int, within: str | None) -> Iterator[Event]:
+        spans = spans_of(self._connection, run_id, within)
         for pid, of_process in itertools.groupby(spans, key=lambda span: span.pid):
             group = next(self._groups)
             yield from _named(group, f"{title}: process {pid}")
@@ -142,19 +153,20 @@ class _Events:
                     self._written.spans += 1
                     yield _span(group, lane.track, span, end)
 
-    def _calls(self, run: RunInfo, title: str, run_start: int) -> Iterator[Event]:
+    def _calls(self, run: RunInfo, title: str, run_start: int, part: RunPart | None) -> Iterator[Event]:
         """Yield what a profiler recorded, with a track for each thread of a process and each stream of a GPU."""
         assert run.started_at is not None
         zero = run.started_at.timestamp()
-        found = sorted(self._recorded(run), key=lambda one: (one.track, one.start, -one.seconds))
+        calls = (one for one in self._recorded(run) if part is None or part.holds(one.start - zero))
+        found = sorted(calls, key=lambda one: (one.track, one.start, -one.seconds))
         if not found:
             return
         group = next(self._groups)
         yield from _named(group, f"{title}: profiler")
         tracks = itertools.count(1)
-        for track, calls in itertools.groupby(found, key=lambda one: one.track):
+        for track, of_track in itertools.groupby(found, key=lambda one: one.track):
             lanes: list[_Lane] = []
-            for call in calls:
+            for call in of_track:
                 start = run_start + round((call.start - zero) * 1e6)
                 end = start + max(1, round(call.seconds * 1e6))
                 lane, named = _lane(group, track, lanes, tracks, start, end)

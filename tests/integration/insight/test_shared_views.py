@@ -143,7 +143,7 @@ def test_errors_are_reported_and_nothing_written(desk: Desk) -> None:
     ):
         assert expected in desk.bench(*words, status=2)
     desk.write("view.json", [{"runs": desk.ids, "metrics": ["cpu_usage"]}, {"runs": desk.ids, "metrics": ["thread"]}])
-    assert "view.json: charts[1].metrics: these runs have no metric 'thread' (did you mean 'threads'?)" in desk.bench(
+    assert "view.json: charts[1]: these runs have no metric 'thread' (did you mean 'threads'?)" in desk.bench(
         "open", "view.json", status=2
     )
     assert "a page is a file that ends in .html" in desk.bench("open", "view.json", "-o", "page.svg", status=2)

@@ -49,7 +49,7 @@ def traced(
 ) -> list[dict[str, Any]]:
     """Return the events of a trace, each of which conforms to the format's documentation."""
     path = folder / "trace.json"
-    write_trace(world.connection, select_runs(world.connection, selectors), path, metrics, calls)
+    write_trace(world.connection, select_runs(world.connection, selectors), path, metrics, None, calls)
     content = json.loads(path.read_text())
     assert set(content) == {"displayTimeUnit", "traceEvents"}
     assert content["displayTimeUnit"] in ("ms", "ns")

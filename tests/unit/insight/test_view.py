@@ -22,6 +22,7 @@ def test_a_view_is_a_few_hundred_bytes_and_reads_as_it_was_written(tmp_path: Pat
             ViewChart(ids, ("gpu_utilization",)),
             ViewChart(ids, ("gpu_power", "cpu_usage"), by="workload", scopes=("device", "instance")),
             ViewChart(ids, ("loss",), align="phase:träin"),
+            ViewChart(ids, ("loss",), from_="60", to="2m", phase="träin"),
         )
     )
     path = tmp_path / "view.json"
@@ -94,6 +95,14 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "align": (
         charts('{"metrics": ["loss"], "align": "steps"}'),
         ": charts[1].align: runs cannot be aligned by 'steps' (did you mean 'step'?)",
+    ),
+    "no duration": (
+        charts('{"metrics": ["loss"], "from": "soon"}'),
+        ": charts[1].from: 'soon' is not a duration: write it like 10 s, 20 min or 1.5 h",
+    ),
+    "an empty range": (
+        charts('{"metrics": ["loss"], "from": "2m", "to": "60"}'),
+        ": charts[1].from 2 min is not before to 60 s: exchange them",
     ),
     "no phase": (
         charts('{"metrics": ["loss"], "align": "phase:"}'),
