@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from hypergauge.core.errors import NoData
 from hypergauge.insight.charts.chart import Chart, chart
+from hypergauge.insight.charts.cores import Cores, cores
+from hypergauge.insight.charts.step_durations import StepDurations, step_durations
 from hypergauge.insight.comparison.comparison import Comparison, compare
 from hypergauge.insight.comparison.entry import Further
 from hypergauge.insight.comparison.trust import trust
@@ -15,10 +18,12 @@ from hypergauge.insight.flames import FlameGraph, flame_graphs
 from hypergauge.insight.highlights import Highlight, of_runs
 from hypergauge.insight.ledger.ledger import ledger
 from hypergauge.insight.ledger.model import Ledger
+from hypergauge.insight.part import Part
 from hypergauge.insight.sharing.collocation import facts, interference, verdict
 from hypergauge.insight.sharing.interference import Interference
 from hypergauge.sql.queries.charts.charts import software_keys
 from hypergauge.sql.queries.notices import Notice, notices
+from hypergauge.sql.queries.parts import RunPart
 from hypergauge.sql.queries.report import (
     Device,
     Finding,
@@ -36,7 +41,7 @@ from hypergauge.sql.queries.summaries import coverage
 from hypergauge.sql.runs.selection import ExperimentInfo, RunInfo, list_experiments, select_runs
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["Report", "report"]
+__all__ = ["MOST_MAPS", "Report", "report"]
 
 # Default charts: the first measured quantity of each line.
 _CHARTED = (
@@ -47,6 +52,8 @@ _CHARTED = (
     ("gpu_power", "system_power", "cpu_power"),
 )
 _MOST_KEYS = 3
+# Runs with a map of their host's cores.
+MOST_MAPS = 6
 # Limit of points on a page; fewest and most points of a curve.
 _MOST_POINTS, _FEWEST_POINTS, _ENOUGH_POINTS = 40_000, 100, 600
 
@@ -81,8 +88,14 @@ class Report:
         Ledger of the GPUs; ``None`` if no run used one.
     flames
         Flame graphs of the runs' profiles.
+    cores
+        Cores of the hosts of the first runs.
+    step_durations
+        Histogram of the steps; ``None`` without steps.
     devices, highlights, phases, steps, findings, qualities, works
         By run id.
+    part
+        Part of the runs in comparisons, charts, highlights, phases, steps and findings; ``None`` for whole runs.
     """
 
     experiments: tuple[ExperimentInfo, ...]
@@ -94,6 +107,8 @@ class Report:
     charts: tuple[Chart, ...]
     ledger: Ledger | None
     flames: tuple[FlameGraph, ...]
+    cores: tuple[Cores, ...]
+    step_durations: StepDurations | None
     devices: Mapping[str, Sequence[Device]]
     highlights: Mapping[str, Sequence[Highlight]]
     phases: Mapping[str, Sequence[Phase]]
@@ -101,11 +116,12 @@ class Report:
     findings: Mapping[str, Sequence[Finding]]
     qualities: Mapping[str, Quality]
     works: Mapping[str, Work]
+    part: Part | None = None
 
 
 def report(
     connection: Connection, selectors: Sequence[str], metrics: Sequence[str] = (), *, baseline: str | None = None,
-    further: Sequence[Further] = (),
+    further: Sequence[Further] = (), part: Part | None = None,
 ) -> Report:  # fmt: skip
     """Return the content of a report on runs.
 
@@ -117,20 +133,23 @@ def report(
         Selector of the run that the others are compared with.
     further
         Functions that add values to those of the runs.
+    part
+        Part of each run to report on; by default whole runs.
 
     Raises
     ------
     BadRequest
-        A selector names nothing, or the runs have no such metric.
+        A selector names nothing, or the runs have no such metric or part.
     NoData
         None of the runs has started.
     """
     runs = select_runs(connection, selectors)
     ids = [run.run_id for run in runs]
-    by_run = compare(connection, selectors, baseline=baseline, further=further)
+    parts = part.find(connection, runs) if part else None
+    by_run = compare(connection, selectors, baseline=baseline, part=part, further=further)
     workloads = {(run.experiment_id, run.workload) for run in runs if run.started_at is not None}
     several = len(workloads) > 1
-    by_workload = [compare(connection, selectors, by="workload", further=further)] if several else []
+    by_workload = [compare(connection, selectors, by="workload", part=part, further=further)] if several else []
     drawn = tuple(metrics) or _usual(connection, ids)
     grouped = several and len(workloads) < sum(run.started_at is not None for run in runs)
     sharing = interference(connection, selectors)
@@ -143,16 +162,21 @@ def report(
         verdict=tuple(verdict(sharing)),
         interference=sharing,
         notices=(*trusted.notices, *notices(connection, facts(sharing))),
-        charts=tuple(_charts(connection, runs, drawn, ("run", "workload") if grouped else ("run",))),
+        charts=tuple(_charts(connection, runs, drawn, ("run", "workload") if grouped else ("run",), part)),
         ledger=_ledger(connection, runs),
         flames=tuple(flame_graphs(connection, ids)),
+        cores=cores(connection, runs, parts, MOST_MAPS),
+        step_durations=step_durations(connection, runs, parts),
         devices=_by_run(devices(connection, ids)),
-        highlights=of_runs(connection, [run for run in runs if run.started_at is not None]),
-        phases=_by_run(phases(connection, ids)),
-        steps=_by_run(steps(connection, ids)),
-        findings=_by_run(findings(connection, ids)),
+        highlights=_highlights(connection, runs, parts),
+        phases=_by_run(
+            one for one in phases(connection, ids) if _meets(parts, one.run_id, one.start, one.start + one.seconds)
+        ),
+        steps=_by_run(steps(connection, ids, parts)),
+        findings=_by_run(one for one in findings(connection, ids) if _meets(parts, one.run_id, one.start, one.ended)),
         qualities=trusted.qualities,
         works=works(connection, ids),
+        part=part,
     )
 
 
@@ -167,16 +191,40 @@ def _usual(connection: Connection, run_ids: Sequence[str]) -> tuple[str, ...]:
 
 
 def _charts(
-    connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], kinds: Sequence[str]
+    connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], kinds: Sequence[str], part: Part | None
 ) -> Iterable[Chart]:
     if not metrics:
         return
     points = min(_ENOUGH_POINTS, max(_FEWEST_POINTS, _MOST_POINTS // (min(len(runs), 40) * len(metrics))))
     for by in kinds:
         try:
-            yield chart(connection, runs, metrics, by=by, points=points)
+            yield chart(connection, runs, metrics, by=by, points=points, part=part)
         except NoData:
             return
+
+
+def _highlights(
+    connection: Connection, runs: Sequence[RunInfo], parts: Mapping[str, RunPart] | None
+) -> Mapping[str, Sequence[Highlight]]:
+    """Return the highlights of runs, or of a part of each: those that overlap it."""
+    started = {run.run_id: run.started_at for run in runs if run.started_at is not None}
+    found = of_runs(connection, [run for run in runs if run.run_id in started])
+    if parts is None:
+        return found
+    return {
+        run: [
+            one
+            for one in some
+            if one.kind != "rest"
+            and _meets(parts, run, *((time - started[run]).total_seconds() for time in (one.started_at, one.ended_at)))
+        ]
+        for run, some in found.items()
+    }
+
+
+def _meets(parts: Mapping[str, RunPart] | None, run_id: str, start: float, end: float | None) -> bool:
+    """Return whether an interval of a run overlaps its part."""
+    return parts is None or (run_id in parts and parts[run_id].meets(start, math.inf if end is None else end))
 
 
 def _ledger(connection: Connection, runs: Sequence[RunInfo]) -> Ledger | None:

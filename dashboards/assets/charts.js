@@ -106,12 +106,13 @@ class Chart {
                    ticks: { stroke: grid, width: 1, size: 4 } };
     const series = [{}], bands = [];
     const { crowd } = panel, points = { show: false };
+    const outline = panel.counts ? { paths: uPlot.paths.stepped({ align: 1 }) } : {};
     for (const line of panel.lines) {
       const { color } = this.data.styles[line.key], show = this.shown[line.key];
       const plain = crowd && !crowd.named.includes(line.key);
       series.push({ stroke: plain ? css("--faint") : line.shared ? "transparent" : color, show, width: plain ? 0.8 : WIDTH,
-                    dash: plain ? [] : this.dash(line.key, 2), points: { show: line.x.length === 1 } },
-                  { show, points }, { show, points });
+                    dash: plain ? [] : this.dash(line.key, 2), points: { show: line.x.length === 1 }, ...outline },
+                  { show, points, ...outline }, { show, points, ...outline });
       if (panel.lines.length <= MOST_BANDS) {
         bands.push({ series: [series.length - 1, series.length - 2], fill: shade(color, 0.18) });
       }
@@ -449,7 +450,7 @@ class Chart {
     where.textContent = at === null ? "" : `at ${formatted(at)} ${data.x.unit}`.trim();
     const { rows } = this;
     root.querySelectorAll("thead .what").forEach((what, column) => {
-      what.textContent = at !== null ? "" : data.panels[column].measured ? "mean" : "last";
+      what.textContent = at !== null ? "" : data.panels[column].counts ? "sum" : data.panels[column].measured ? "mean" : "last";
       rows.forEach((row) => (row.cells[column + 1].textContent = ""));
       if (at === null) this.values[column] = [];
     });
@@ -458,7 +459,7 @@ class Chart {
       for (const line of panel.lines) {
         const value = at === null ? this.visible(panel, line) : null;
         if (value !== null) this.values[column][line.key] = value;
-        rows[line.key].cells[column + 1].textContent = at === null ? formatted(value) : near(line, at);
+        rows[line.key].cells[column + 1].textContent = at === null ? formatted(value) : near(line, panel.counts ? at - (line.x[1] - line.x[0]) / 2 : at);
       }
     });
     if (at === null) this.order();
@@ -468,6 +469,7 @@ class Chart {
     const [min, max] = this.range();
     const seen = [...line.x.keys()].filter((at) => line.value[at] !== null && line.x[at] >= min && line.x[at] <= max);
     if (!seen.length) return null;
+    if (panel.counts) return seen.reduce((sum, at) => sum + line.value[at], 0);
     return panel.measured ? mean(line, seen) : line.value[seen[seen.length - 1]];
   }
 }

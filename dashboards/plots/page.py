@@ -70,6 +70,8 @@ def _panel(panel: Panel, axes: dict[tuple[Number, ...], int]) -> dict[str, Any]:
         "measured": bool(panel.axis.unit),
         "lines": [_line(line, axes) for line in panel.lines],
     }
+    if panel.counts:
+        made["counts"] = True
     if panel.crowd:
         found = panel.crowd.spread
         x = tuple(_rounded(found.x, _DECIMALS))

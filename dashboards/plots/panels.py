@@ -62,13 +62,17 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Curves on one value axis, which begins at 0 if `from_zero`; `title` is the value of a parameter, if any."""
+    """Curves on one value axis, which begins at 0 if `from_zero`; `title` is the value of a parameter, if any.
+
+    `counts` are the outlines of a histogram: a value counts from its position to the next.
+    """
 
     axis: Axis
     from_zero: bool
     lines: tuple[Line, ...]
     crowd: Crowd | None = None
     title: str = ""
+    counts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class Layout:
     Attributes
     ----------
     begins
-        Start of the common axis: 0, unless that is far away, as in a run that resumes at step 100,000.
+        Start of the common axis: 0, unless that is far away, as in a run that resumes at step 100,000, or left out.
     by
         ``run`` or ``workload``: what a curve is.
     facets
@@ -121,7 +125,7 @@ def lay_out(chart: Chart, facets: Mapping[str, str] | None = None) -> Layout:
     x = time_axis(chart.align, last)
     pairs = list(zip(keys, chart.series, strict=True))
     panels = _facets(chart, pairs, x, facets) if facets else _metrics(chart, pairs, x)
-    begins = 0.0 if first < last / 2 else first / x.size
+    begins = 0.0 if first < last / 2 and chart.part is None else first / x.size
     notes = tuple(one.text for one in chart.notices)
     return Layout(x, begins, tuple(panels), legend, notes, chart.by, facets is not None)
 

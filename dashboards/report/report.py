@@ -14,6 +14,9 @@ from hypergauge.dashboards.plots.ledger.page import ledger_picture
 from hypergauge.dashboards.plots.page import chart_data, environment
 from hypergauge.dashboards.plots.panels import PROFILED, lay_out
 from hypergauge.dashboards.report import tables as report_tables
+from hypergauge.dashboards.report.cores import SCALE as SCALE_OF_CORES
+from hypergauge.dashboards.report.cores import core_map
+from hypergauge.dashboards.report.durations import lay_out_durations
 from hypergauge.dashboards.report.flames import flame_pictures
 from hypergauge.dashboards.report.notes import chart_notes, ledger_notes, notes
 from hypergauge.dashboards.report.results import results
@@ -21,7 +24,7 @@ from hypergauge.dashboards.shades import SCALE, shade
 from hypergauge.dashboards.terminal import formatting, sharing, tables
 from hypergauge.dashboards.terminal.comparison_sheet import sheet
 from hypergauge.dashboards.terminal.notes import shortened
-from hypergauge.insight.report import Report
+from hypergauge.insight.report import MOST_MAPS, Report
 from hypergauge.insight.sharing.collocation import advice
 from hypergauge.sql.queries.report import Device
 from hypergauge.sql.runs.selection import RunInfo
@@ -76,6 +79,7 @@ def render(found: Report, manifests: Manifests, title: str, now: datetime) -> st
     ]
     labels = {run.run_id: _label(run) for run in found.runs}
     titles = {run.run_id: _label(run, run.name) for run in found.runs}
+    durations = lay_out_durations(found.step_durations) if found.step_durations else None
     devices = {run_id: _devices(some) for run_id, some in found.devices.items()}
     sheets = [sheet(one) for one in found.comparisons]
     return environment().get_template("report.html.j2").render(
@@ -101,6 +105,10 @@ def render(found: Report, manifests: Manifests, title: str, now: datetime) -> st
         advice=advice(found.interference),
         ledger=ledger_picture(found.ledger) if found.ledger else None,
         charts=[(chart, layout, chart_data(layout)) for chart, layout in layouts],
+        core_maps=[core_map(one) for one in found.cores],
+        core_scale=list(SCALE_OF_CORES.items()),
+        more_cores=len(found.cores) == MOST_MAPS < len(found.runs),
+        step_durations=durations and (durations, chart_data(durations)),
         highlights={
             run.run_id: list(tables.highlight_lines(run, found.highlights.get(run.run_id, ()))) for run in found.runs
         },

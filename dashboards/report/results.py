@@ -42,10 +42,13 @@ def results(found: Report) -> list[Result]:
 def _best(found: Report) -> Iterator[Result]:
     runs = found.comparisons[0].entries if found.comparisons else ()
     finished = [one for one in runs if one.status == "finished"]
-    yield from _extremes(found, finished, "duration_seconds", "Fastest", "slowest")
+    # In a range of time, the run that ended first would be the fastest.
+    ranged = found.part is not None and found.part.is_range
+    if not ranged:
+        yield from _extremes(found, finished, "duration_seconds", "Fastest", "slowest")
     # Energy with and without idle energy is not comparable, and an equal part of several runs' energy with neither.
     own = [one for one in finished if not one.energy_divided]
-    if len({one.has_idle_energy for one in own if ENERGY_KEY in one.values}) == 1:
+    if not ranged and len({one.has_idle_energy for one in own if ENERGY_KEY in one.values}) == 1:
         yield from _extremes(found, own, ENERGY_KEY, "Least GPU energy", "most")
     software = sorted({key for one in finished for key in one.software}, key=lambda key: (relevance(key), key))
     for key in software[:_MOST_METRICS]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from hypergauge.sql.queries.parts import RunPart
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import records
 
@@ -14,12 +15,14 @@ __all__ = [
     "Finding",
     "Phase",
     "Quality",
+    "StepCounts",
     "Steps",
     "Work",
     "devices",
     "findings",
     "phases",
     "qualities",
+    "step_counts",
     "steps",
     "works",
 ]
@@ -63,6 +66,27 @@ class Steps:
     p50: float
     p95: float
     max: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepCounts:
+    """Steps of a run by duration.
+
+    Attributes
+    ----------
+    low, high
+        Range of the bins, the same for all runs, in seconds.
+    counts
+        Number of steps in each bin, and beyond the last. There are more bins for more steps.
+    longest
+        Longest duration in seconds.
+    """
+
+    run_id: str
+    low: float
+    high: float
+    counts: list[int]
+    longest: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,21 +177,62 @@ def phases(connection: Connection, run_ids: Sequence[str]) -> list[Phase]:
     )
 
 
-def steps(connection: Connection, run_ids: Sequence[str]) -> list[Steps]:
-    """Return the durations of the runs' finished steps and epochs."""
-    return _rows(
+def steps(connection: Connection, run_ids: Sequence[str], parts: Mapping[str, RunPart] | None = None) -> list[Steps]:
+    """Return the durations of the runs' finished steps and epochs, or of those that began in a part of each run."""
+    return records(
         connection,
         Steps,
         """
         select run_id, kind, count(*) as n, avg(seconds) as mean,
                percentile_cont(0.5) within group (order by seconds) as p50,
                percentile_cont(0.95) within group (order by seconds) as p95, max(seconds) as max
-        from (select run_id, kind, extract(epoch from ended_at - started_at)::float8 as seconds from spans
-              where run_id = any(%s) and kind in ('step', 'epoch') and ended_at is not null) ended
+        from (select run_id, kind, extract(epoch from ended_at - started_at)::float8 as seconds
+              from spans join unnest(%(runs)s::text[], %(times)s::tstzmultirange[]) as requested (run_id, times) using (run_id)
+              where kind in ('step', 'epoch') and ended_at is not null and (times is null or times @> started_at)) ended
         group by run_id, kind order by run_id, kind
         """,
-        run_ids,
+        _requested(run_ids, parts),
     )
+
+
+def step_counts(
+    connection: Connection, run_ids: Sequence[str], parts: Mapping[str, RunPart] | None = None
+) -> list[StepCounts]:
+    """Return the finished steps of runs by duration, or those that began in a part of each run.
+
+    The bins go from the shortest duration to the longest. If that is over twice the 99th percentile, they end there, so that a
+    few long steps do not hide the others.
+    """
+    return records(
+        connection,
+        StepCounts,
+        """
+        with took as materialized (
+            select run_id, extract(epoch from ended_at - started_at)::float8 as seconds
+            from spans join unnest(%(runs)s::text[], %(times)s::tstzmultirange[]) as requested (run_id, times) using (run_id)
+            where kind = 'step' and ended_at is not null and (times is null or times @> started_at)
+        ), bounds as (
+            select low, greatest(case when longest > 2 * usual then usual else longest end, low * 1.01, low + 1e-6) as high, bins
+            from (select min(seconds) as low, max(seconds) as longest, percentile_cont(0.99) within group (order by seconds) as usual,
+                         least(40, greatest(10, ceil(sqrt(count(*)))))::integer as bins from took) x
+            where low is not null
+        ), counted as (
+            select run_id, low, high, bins, case when seconds = high then bins else width_bucket(seconds, low, high, bins) end as bin,
+                   count(*) as n, max(seconds) as longest
+            from took cross join bounds group by 1, 2, 3, 4, 5
+        )
+        select run_id, low, high, array_agg(coalesce(n, 0)::integer order by bin) as counts, max(longest) as longest
+        from (select distinct run_id, low, high, bins from counted) runs
+        cross join generate_series(1, bins + 1) as bin left join counted using (run_id, low, high, bins, bin)
+        group by run_id, low, high order by run_id
+        """,
+        _requested(run_ids, parts),
+    )
+
+
+def _requested(run_ids: Sequence[str], parts: Mapping[str, RunPart] | None) -> dict[str, Any]:
+    ids = list(run_ids if parts is None else parts)
+    return {"runs": ids, "times": [None if parts is None else parts[run].times for run in ids]}
 
 
 def findings(connection: Connection, run_ids: Sequence[str]) -> list[Finding]:

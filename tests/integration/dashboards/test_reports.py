@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hypergauge.core.errors import NoData
 from hypergauge.dashboards.report.report import render
+from hypergauge.insight.part import Part
 from hypergauge.insight.report import Report, report
 from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
 from tests.support.browser import Browser, browser
@@ -138,6 +140,76 @@ def test_a_report_names_what_was_not_measured(measured: World) -> None:
         report(measured.connection, ["30"])
 
 
+def test_a_report_on_a_part_says_so_and_has_its_values(measured: World) -> None:
+    found = report(measured.connection, ["20"], part=Part(30, 45, "train"))
+    labels = ["20/1/1", "20/2/1", "20/3/1", "20/3/2"]
+    assert [one.label for one in found.comparisons[0].entries] == labels, "and not the run that failed at once"
+    for entry in found.comparisons[0].entries:
+        assert entry.values["duration_seconds"] == pytest.approx(15)
+        assert entry.values["cpu_seconds"] == pytest.approx(1.5 * 15)
+    assert {(one.metric, one.x[0], one.x[-1]) for one in found.charts[0].series if one.unit} == {
+        ("cpu_usage", 30, 44),
+        ("gpu_sm_active", 30, 44),
+    }
+    first = found.runs[0].run_id
+    assert [one.name for one in found.phases[first]] == ["train"]
+    assert [(one.kind, one.n) for one in found.steps[first]] == [("step", 3)]
+    made = page(found)
+    assert "This report is on a part of each run: phase train, from 30 s to 45 s." in made
+    assert "Fastest" not in made
+    assert "is on a part" not in page(report(measured.connection, ["20"]))
+    before = report(measured.connection, ["20/1"], part=Part(None, 5))
+    assert before.steps == {}
+    assert before.step_durations is None
+
+
+def test_a_report_has_a_map_of_the_cores_of_a_host(measured: World) -> None:
+    """Cores are in the order of their numbers, and their modes are added up."""
+    run = report(measured.connection, ["20/1/1"]).runs[0]
+    assert run.started_at
+    start = run.started_at.timestamp()
+    times = [start + at + 0.5 for at in range(SECONDS) if not 20 <= at < 40]
+    busy = {("0", "user"): 0.75, ("0", "system"): 0.25, ("10", "user"): 0.0, ("2", "user"): 0.5}
+    measured.write(
+        *(
+            measured.gauge("node_cpu_seconds_total", times, [value] * len(times), {"cpu": cpu, "mode": mode})
+            for (cpu, mode), value in busy.items()
+        )
+    )
+    found = report(measured.connection, ["20/1/1"])
+    [one] = found.cores
+    assert one.names == ("0", "2", "10")
+    assert (one.start, one.step, one.end) == (0, 1, SECONDS)
+    for row, share in zip(one.shares, (1.0, 0.5, 0.0), strict=True):
+        assert set(row[:20]) == set(row[40:]) == {share}
+        assert np.isnan(row[20:40]).all()
+    made = page(found)
+    assert "3 cores, 50% busy on average; core 0 most, 100%. Across: time since the start (s)." in made
+    assert made.count("data:image/png;base64,") == 1
+    [part] = report(measured.connection, ["20/1/1"], part=Part(50)).cores
+    assert (part.start, part.shares.shape) == (50, (3, 10))
+    assert "CPU cores" not in page(report(measured.connection, ["20/2/1"])), "which were measured in another run alone"
+
+
+def test_a_histogram_of_steps_is_not_stretched_by_the_longest(measured: World) -> None:
+    run = report(measured.connection, ["20/1/1"]).runs[0]
+    assert run.started_at
+    start = run.started_at.timestamp()
+    spans = [
+        SpanRecord(f"t{at}", None, "step", "step", at, start, start + seconds, 2, "main")
+        for at, seconds in enumerate([*(4 + 0.01 * at for at in range(200)), 55])
+    ]
+    store_spans(measured.connection, run.run_id, spans)
+    found = report(measured.connection, ["20/1", "20/2"]).step_durations
+    assert found
+    assert [sum(one.counts) for one in found.runs] == [208, 10]
+    assert found.first == pytest.approx(4)
+    assert found.first + found.width * len(found.runs[0].counts) == pytest.approx(5.98, abs=0.03)
+    assert [(one.longer, one.longest) for one in found.runs] == [(3, 55), (0, 5)]
+    text = page(report(measured.connection, ["20/1", "20/2"]))
+    assert "Not drawn, since longer than 99% of the steps: 20/1/1: 3, up to 55.0 s." in text
+
+
 @pytest.fixture
 def opened(measured: World, tmp_path: Path) -> Iterator[Browser]:
     """The report of all runs, in a browser; in the end there are no console errors."""
@@ -178,7 +250,9 @@ CONTRAST = """
 
 
 def test_a_report_is_read_in_a_browser(opened: Browser) -> None:
-    assert opened.run("document.querySelectorAll('canvas').length") == 6
+    assert opened.run("document.querySelectorAll('canvas').length") == 7
+    steps = "[...document.querySelectorAll('#phases .legend tbody tr')].map((one) => one.cells[1].textContent)"
+    assert opened.run(steps) == ["10"] * 4, "the sum of a histogram"
     headings = opened.run("[...document.querySelectorAll('h1, h2, h3')].map((one) => Number(one.tagName[1]))")
     assert headings[0] == 1
     assert headings.count(1) == 1

@@ -10,6 +10,7 @@ import pytest
 from hypergauge.dashboards.report.results import results
 from hypergauge.insight.comparison.entry import Entry
 from hypergauge.insight.comparison.software import better, relevance
+from hypergauge.insight.part import Part
 from hypergauge.insight.report import Report
 from hypergauge.insight.sharing.interference import Interference
 from hypergauge.sql.queries.report import Work
@@ -32,6 +33,7 @@ def lines(*entries: Entry, **fields: Any) -> dict[str, str]:
     found: Any = {
         "experiments": (), "runs": (), "comparisons": (SimpleNamespace(entries=entries),), "verdict": (),
         "interference": Interference("duration", (), ()), "notices": (), "charts": (), "ledger": None, "devices": {}, "highlights": {},
+        "cores": (), "step_durations": None,
         "phases": {}, "steps": {}, "findings": {}, "qualities": {}, "works": works, **fields,
     }  # fmt: skip
     return {one.title: one.text for one in results(Report(**found))}
@@ -58,6 +60,16 @@ def test_a_run_is_named_with_its_way_of_sharing_and_an_even_part_is_no_candidate
         "Least GPU energy": "1/1/1 train, 500 J (most: 1/2/1 train, 900 J)",
     }
     assert lines(entry("1/1/1", 30), part) == {"Fastest": "1/3/1 train · MPS, 25.0 s (slowest: 1/1/1 train, 30.0 s)"}
+
+
+def test_in_a_range_of_time_no_run_is_the_fastest() -> None:
+    """The run that ended first would be, and that with the least energy."""
+    runs = (
+        entry("1/1/1", 30, energy=500, software={"loss": 0.3}),
+        entry("1/2/1", 20, energy=900, software={"loss": 0.1}),
+    )
+    assert list(lines(*runs, part=Part(60, 90))) == ["Lowest loss"]
+    assert list(lines(*runs, part=Part(phase="train"))) == ["Fastest", "Least GPU energy", "Lowest loss"]
 
 
 def test_what_is_alike_alone_or_not_comparable_has_no_best() -> None:
