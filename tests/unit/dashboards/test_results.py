@@ -33,7 +33,7 @@ def lines(*entries: Entry, **fields: Any) -> dict[str, str]:
     found: Any = {
         "experiments": (), "runs": (), "comparisons": (SimpleNamespace(entries=entries),), "verdict": (),
         "interference": Interference("duration", (), ()), "notices": (), "charts": (), "ledger": None, "devices": {}, "highlights": {},
-        "cores": (), "step_durations": None,
+        "cores": (), "step_durations": None, "flames": (),
         "phases": {}, "steps": {}, "findings": {}, "qualities": {}, "works": works, **fields,
     }  # fmt: skip
     return {one.title: one.text for one in results(Report(**found))}
