@@ -97,7 +97,9 @@ def test_an_empty_name_is_refused(world: World, file: Path) -> None:
     assert "'samples' has none of .parquet, .csv, .csv.gz, .capsule" in refused("-o", "samples")
     assert "(did you mean '.parquet'?)" in refused("-o", "samples.parq")
     assert "'a.json' is for a trace: add --trace" in refused("-o", "a.json")
-    assert "a capsule holds all of its runs: -m goes with samples and traces" in refused("-o", "a.capsule", "-m", "x")
+    assert "a capsule holds all of its runs: -m, --from, --to and --phase go with samples and traces" in refused(
+        "-o", "a.capsule", "-m", "x"
+    )
     assert "no samples of 'gpu_powr' (did you mean 'gpu_power'?)" in refused("-o", "a.csv", "-m", "gpu_powr")
     assert "names no run; existing experiments: 20" in bench(world.database, "export", "9", "-o", "a.csv", status=2)
 

@@ -35,6 +35,11 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "measuring_costs", RUNS, {"most": 0.0042, "command": "python train.py", "repetitions": 12},
         "20/1/1, 20/2/1: measuring makes a training at most 0.4% slower on this host (95% sure, by 12 repetitions of python train.py).",
     ),
+    (
+        "part", [], {"phase": "train", "from_seconds": 0.5, "to_seconds": 150.0},
+        "Only a part of each run: phase train, from 0.5 s to 00:02:30.",
+    ),
+    ("outside_part", RUNS, {}, "No such part, and so left out: 20/1/1, 20/2/1."),
     ("not_aligned", RUNS[:1], {"reason": "no_axis", "align": "epoch"}, "20/1/1 is left out: it has no epochs."),
     ("no_axis", RUNS, {"align": "phase:warm up"}, "No phase warm up, and so no curve: 20/1/1, 20/2/1."),
     (
@@ -169,6 +174,7 @@ FORMS: list[tuple[str, list[str], dict[str, Any], str]] = [
 REASONS: list[tuple[str, dict[str, Any], str]] = [
     ("no_axis", {"align": "phase:warm up"}, "it has no phase warm up"),
     ("raw_samples_deleted", {}, "its raw samples are deleted"),
+    ("outside_part", {}, "it has no such part"),
     ("gpus_shared_in_part", {"other": "20/1/2"}, "it shares only some of its GPUs with 20/1/2"),
     ("no_own_energy", {}, "it has no measured energy of its own"),
     ("no_energy_curve", {}, "its energy over time is unknown"),

@@ -126,6 +126,11 @@ create or replace function bench_internal.notice_duration(p_seconds numeric) ret
     select case when p_seconds < 120 then round(p_seconds) || ' s' else make_interval(secs => round(p_seconds)::float8)::text end
 $$;
 
+-- Return a bound of time exactly: `0.5 s`, `00:02:30`.
+create or replace function bench_internal.notice_bound(p_seconds numeric) returns text language sql immutable as $$
+    select case when p_seconds < 120 then trim_scale(p_seconds) || ' s' else make_interval(secs => p_seconds::float8)::text end
+$$;
+
 -- Return runs, each with its share: `20/1/1 (40%)`.
 create or replace function bench_internal.notice_runs(p_runs text[], p_shares jsonb, p_digits integer default 0, p_least numeric default 0)
 returns text language sql immutable as $$
@@ -247,8 +252,8 @@ returns text language sql immutable as $$
         when 'part' then
             format('only a part of each run: %s.',
                    concat_ws(', ', 'phase ' || (p_values ->> 'phase'),
-                             nullif(concat_ws(' ', 'from ' || notice_duration((p_values ->> 'from_seconds')::numeric),
-                                              'to ' || notice_duration((p_values ->> 'to_seconds')::numeric)), '')))
+                             nullif(concat_ws(' ', 'from ' || notice_bound((p_values ->> 'from_seconds')::numeric),
+                                              'to ' || notice_bound((p_values ->> 'to_seconds')::numeric)), '')))
         when 'outside_part' then format('no such part, and so left out: %s.', some_of(p_runs))
         when 'not_aligned' then format('%s is left out: %s.', some_of(p_runs), notice_reason(p_values))
         when 'no_axis' then
