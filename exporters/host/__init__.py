@@ -1,1 +1,1 @@
-"""The exporter ``host``: CPU, memory, disks and network of a host."""
+"""The exporter ``host``: CPU, memory, disks, network and network file systems of a host."""

@@ -1,4 +1,7 @@
-"""The exporter ``host``: CPU, memory, disks, network and pressure with node_exporter's names and labels."""
+"""The exporter ``host``: CPU, memory, disks, network and pressure with node_exporter's names and labels.
+
+On clusters also NFS, Lustre, InfiniBand and RoCE.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,15 @@ import os
 import re
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from prometheus_client.core import Metric
 
+from hypergauge.exporters.host.infiniband import INFINIBAND_HELPS, infiniband_ports
+from hypergauge.exporters.host.lustre import LUSTRE_HELPS, lustre_mounts
+from hypergauge.exporters.host.nfs import NFS_HELPS, nfs_mounts
+from hypergauge.exporters.host.rare_source import RareSource
 from hypergauge.exporters.host.virtual_devices import virtual_devices
 from hypergauge.exporters.serving.families import Families, Measurement
 from hypergauge.exporters.serving.kernel_file import read_file
@@ -50,6 +58,9 @@ _HELPS = {
     "node_disk_io_time_seconds_total": "Total seconds spent doing I/Os.",
     "node_network_receive_bytes_total": "Network device statistic receive_bytes.",
     "node_network_transmit_bytes_total": "Network device statistic transmit_bytes.",
+    **INFINIBAND_HELPS,
+    **NFS_HELPS,
+    **LUSTRE_HELPS,
     **{
         f"node_pressure_{name}_seconds_total": f"Total time in seconds that {text}."
         for name, text in _PRESSURE.values()
@@ -73,6 +84,11 @@ class HostExporter:
 
     def __init__(self, options: ExporterOptions, root: Path = Path("/")) -> None:  # noqa: ARG002
         self._proc, self._classes = root / "proc", root / "sys/class"
+        self._rare_sources = (
+            RareSource(self._classes / "infiniband", partial(infiniband_ports, self._classes / "infiniband")),
+            RareSource(self._proc / "fs/nfsfs", partial(nfs_mounts, self._proc / "self")),
+            RareSource(root / "sys/fs/lustre", partial(lustre_mounts, root)),
+        )
         self._cpu_seconds: dict[tuple[str, str], float] = {}
 
     def check(self) -> str | None:
@@ -93,6 +109,8 @@ class HostExporter:
         yield from _devices(disks, virtual_devices(self._classes / "block", disks), _DISK_COLUMNS)
         interfaces = dict(_interfaces(read_file(self._proc / "net/dev")))
         yield from _devices(interfaces, virtual_devices(self._classes / "net", interfaces), _NETWORK_COLUMNS)
+        for source in self._rare_sources:
+            yield from source.read()
         for resource in ("cpu", "io", "memory"):
             yield from _pressure(resource, read_file(self._proc / "pressure" / resource))
         yield "node_time_seconds", {}, time.time()

@@ -1,10 +1,10 @@
-"""Reader of files in ``/proc`` and ``/sys``."""
+"""Reader of files and folders in ``/proc`` and ``/sys``."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["read_file"]
+__all__ = ["list_folder", "read_file"]
 
 
 def read_file(path: Path) -> str:
@@ -13,3 +13,11 @@ def read_file(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
+
+
+def list_folder(path: Path) -> list[str]:
+    """Return the names in a folder in their order; none where it cannot be read."""
+    try:
+        return sorted(entry.name for entry in path.iterdir())
+    except OSError:
+        return []
