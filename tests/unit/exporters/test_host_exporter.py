@@ -227,6 +227,18 @@ def test_virtual_devices_are_labeled(options: ExporterOptions, root: Path) -> No
     assert value_of(samples, "node_network_receive_bytes_total", device="lan", virtual="true") == 5
 
 
+def test_a_functions_representor_is_virtual(options: ExporterOptions, root: Path) -> None:
+    """In switchdev mode the card's port counts the traffic of its functions."""
+    ports = {"eth0": "p0", "eth0_0": "pf0vf0", "pf0hpf": "c1pf0", "en3f0pf0sf1": "pf0sf1", "eth1": ""}
+    (root / "proc/net/dev").write_text("-\n-\n" + "".join(f"{name}: {'5 ' * 16}\n" for name in ports))
+    lay_out(root / "sys/class/net", ports, [])
+    for name, port in ports.items():
+        (root / "sys/class/net" / name / "phys_port_name").write_text(f"{port}\n")
+    assert shown(read(HostExporter(options, root)), "node_network_receive_bytes_total") == {
+        "eth0": None, "eth0_0": "true", "pf0hpf": "true", "en3f0pf0sf1": "true", "eth1": None,
+    }  # fmt: skip
+
+
 def test_in_a_container_no_device_is_virtual(options: ExporterOptions, root: Path) -> None:
     """A container's `eth0` is an end of a veth, and its only interface."""
     lay_out(root / "sys/class/net", [], ["lo", "eth0"])
