@@ -141,7 +141,7 @@ DISKS = {
 NETWORKS = {
     "eth0": 100, "enp4s0f1np1": 100, "bond0": 200, "bond0.100": 200, "eth0.7": 30, "br-9f3c2b1a": 50, "br0": 50, "docker0": 50,
     "veth7ac1f": 50, "cali12ab": 50, "cni0": 50, "flannel.1": 50, "virbr0": 50, "tap0": 50, "wg0": 50, "tun0": 50, "vlan9": 50,
-    "lo": 1000,
+    "lo": 1000, "enp8s0f0npf0vf1": 20, "pf0hpf": 20, "ib0": 0,
 }  # fmt: skip
 
 
@@ -204,3 +204,56 @@ def test_a_path_to_a_disk_is_that_disk(world: World, start: float, head: int) ->
     disks = {"nvme0n1": head, "nvme0c0n1": 100, "nvme1n1": 7}
     scrape(world, start, lambda second: counters(disks, second, "node_disk_read_bytes_total"), "node")
     assert host_means(world, run) == {"disk_read": 107}
+
+
+# Of one host: a RoCE adapter whose port carries NFS over RDMA, and an InfiniBand adapter with two ports that carry Lustre.
+CLUSTER = {
+    'node_infiniband_port_data_received_bytes_total{device="mlx5_0",port="1"}': 30,
+    'node_infiniband_port_data_received_bytes_total{device="mlx5_1",port="1"}': 100,
+    'node_infiniband_port_data_received_bytes_total{device="mlx5_1",port="2"}': 50,
+    'node_mountstats_nfs_total_read_bytes_total{export="a:/home",protocol="rdma",mountaddr="10.0.0.1"}': 10,
+    'node_mountstats_nfs_total_read_bytes_total{export="a:/data",protocol="rdma",mountaddr="10.0.0.1"}': 20,
+    'node_mountstats_nfs_operations_requests_total{export="a:/home",operation="READ",protocol="rdma",mountaddr="10.0.0.1"}': 2,
+    'node_mountstats_nfs_operations_requests_total{export="a:/home",operation="GETATTR",protocol="rdma",mountaddr="10.0.0.1"}': 5,
+    'lustre_read_bytes_total{component="client",target="scratch-ffff88105db50000"}': 140,
+    'lustre_read_bytes_total{component="ost",target="scratch-OST0000"}': 7,  # a server's
+    'node_network_receive_bytes_total{device="eth0"}': 3,
+    'node_network_receive_bytes_total{device="bond0"}': 3,
+    'node_disk_read_bytes_total{device="nvme0n1"}': 1,
+}  # fmt: skip
+
+
+def cluster_exposition(second: int) -> bytes:
+    names = dict.fromkeys(series.partition("{")[0] for series in CLUSTER)
+    lines = []
+    for name in names:
+        lines.append(f"# TYPE {name} counter")
+        lines += [f"{series} {value * second}" for series, value in CLUSTER.items() if series.startswith(f"{name}{{")]
+    return "\n".join([*lines, ""]).encode()
+
+
+def test_network_file_systems_and_rdma_are_added_to_no_disk_and_no_interface(world: World, start: float) -> None:
+    run = world.run(start, start + SECONDS)
+    world.write(world.scraped([(start + second, cluster_exposition(second)) for second in range(SECONDS)], "host"))
+    assert host_means(world, run) == {
+        "infiniband_receive": 180, "nfs_read": 30, "nfs_requests": 7, "lustre_read": 140, "network_receive": 3,
+        "virtual_network_receive": 3, "disk_read": 1, "lustre_read_bytes_total": 7,
+    }  # fmt: skip
+    devices = world.connection.execute(
+        "select distinct metric, device from run_samples where run_id = %s and device is not null"
+        " and metric ~ 'infiniband|total_read|lustre'",
+        (run,),
+    ).fetchall()
+    assert {device for _, device in devices} == {
+        "a:/data", "a:/home", "mlx5_0/1", "mlx5_1/1", "mlx5_1/2", "scratch-ffff88105db50000", "scratch-OST0000",
+    }  # fmt: skip
+
+
+def test_two_exporters_of_one_host_count_once(world: World, start: float) -> None:
+    """Our exporter and a node_exporter name the same ports and mounts."""
+    run = world.run(start, start + SECONDS)
+    responses = [(start + second, cluster_exposition(second)) for second in range(SECONDS)]
+    for exporter in ("host", "node"):
+        world.write(world.scraped(responses, exporter))
+    means = host_means(world, run)
+    assert (means["infiniband_receive"], means["nfs_read"], means["lustre_read"]) == (180, 30, 140)

@@ -45,16 +45,25 @@ begin
 end $$;
 
 -- Return whether a disk or network interface of node_exporter is virtual: its traffic is counted again on another device. The
--- name decides: partitions, volumes, arrays; bonds, bridges, VLANs, tunnels, and the host's ends of containers' interfaces. A
--- container's own `eth0` is not virtual. Devices of other metrics yield null.
+-- name decides: partitions, volumes, arrays; bonds, bridges, VLANs, tunnels, representors of a card's functions, and the host's
+-- ends of containers' interfaces. A container's own `eth0` is not virtual. Devices of other metrics yield null.
 create or replace function bench_internal.stands_on_others(p_metric text, p_device text) returns boolean language sql immutable as $$
     select case when p_metric ^@ 'node_disk_' then p_device ~
         '^(dm-|md[_\d]|(loop|z?ram|zd|fd|bcache|drbd|nbd)\d|([hsv]|xv)d[a-z]+\d|dasd[a-z]+\d|(nvme\d+n|mmcblk|rbd)\d+p\d)'
     when p_metric ^@ 'node_network_' then p_device ~ (
         '^(veth|azv|cali|cilium|lxc|lxd|weave|flannel|cni|kube|nodelocaldns|antrea|docker|podman|br-|virbr|vmbr|fw(br|ln|pr)|ovs-'
         '|vnet|macv|ipvl|tun|tap|utun|wg|tailscale|zt|vxlan|genev|gre|erspan|sit|ip6?_?(tnl|gre|vti)|dummy|ifb|bond|team|awdl|llw|gif|stf)'
-        '|^(br|bridge|lo|vlan|ap)\d+$|^(eni|gke)[0-9a-f]{11}$|\.[0-9a-f]+$')
+        '|^(br|bridge|lo|vlan|ap)\d+$|^(eni|gke)[0-9a-f]{11}$|\.[0-9a-f]+$|pf\d+(vf|sf)\d+$|^pf\d+hpf$')
     end
+$$;
+
+-- Return the device of a series that is no GPU's: a disk, an interface, a core, a port, an export or a mount.
+create or replace function bench_internal.device_of(p_metric text, p_labels jsonb) returns text language sql immutable as $$
+    select case when p_metric ^@ 'node_infiniband_' then concat_ws('/', p_labels ->> 'device', p_labels ->> 'port')
+                when p_metric ^@ 'node_mountstats_nfs_' then p_labels ->> 'export'
+                when p_metric ^@ 'lustre_' then p_labels ->> 'target'
+                -- A path to an NVMe disk (nvme0c1n1) counts as the disk (nvme0n1).
+                else coalesce(regexp_replace(p_labels ->> 'device', '^(nvme\d+)c\d+(n\d+)$', '\1\2'), p_labels ->> 'cpu') end
 $$;
 
 -- Create or find series of one target. `p_series` is an array of {"metric", "labels", "counts"}; rows return in its order
@@ -94,9 +103,7 @@ begin
                     when p.metric like 'bench\_collector\_%' then place('process', p.host, null, null, null)
                     else place('host', p.host, null, null, null) end,
                p.host,
-               case when p.uuid is not null then concat_ws('/', p.uuid, p.gi)
-                    -- A path to an NVMe disk (nvme0c1n1) counts as the disk (nvme0n1).
-                    else coalesce(regexp_replace(p.labels ->> 'device', '^(nvme\d+)c\d+(n\d+)$', '\1\2'), p.labels ->> 'cpu') end,
+               case when p.uuid is not null then concat_ws('/', p.uuid, p.gi) else device_of(p.metric, p.labels) end,
                p.labels
         from placed p
         on conflict (target_id, metric, md5(labels::text)) do update set metric_id = excluded.metric_id,
