@@ -82,6 +82,9 @@ def test_a_comparison_names_profiled_runs(home: Home, programs: Path) -> None:
     run = home.runs(71)[1]
     assert home.artifact(run["mlflow_run_id"], "nsys.nsys-rep") == b"nsys 0\n"
     assert b"Generated: " in home.artifact(run["mlflow_run_id"], "profiler.log")
+    [profile] = home.json("profile", "71/1/2")
+    kinds = {one["kind"] for one in profile["entries"]}
+    assert (profile["profiler"], kinds) == ("nsys", {"kernel", "memory", "cuda", "range", "system"})
 
 
 def test_a_command_without_a_file_is_profiled_and_so_is_its_repetition(home: Home, programs: Path) -> None:
@@ -108,6 +111,8 @@ def test_a_run_that_is_stopped_has_its_report(
     [run] = home.runs(72)
     assert (run["status"], run["reason"], run["exit_code"]) == ("stopped", "stopped on request", 143)
     assert home.artifact(run["mlflow_run_id"], "ncu.ncu-rep") == b"ncu 143\n"
+    [profile] = home.json("profile", "72/1/1")
+    assert sum(one["calls"] for one in profile["entries"]) == 18
     assert not processes_of(run["run_id"])
 
 

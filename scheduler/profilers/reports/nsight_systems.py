@@ -16,26 +16,27 @@ _NANOSECOND = 1e-9
 # Statement by table and kind; a table is there only if the run had such events. Times are nanoseconds of the session.
 _EVENTS = {
     ("CUPTI_ACTIVITY_KIND_KERNEL", "kernel"): """
-        select n.value, format('GPU %d stream %d', deviceId, streamId), start, end
+        select n.value, printf('GPU %d stream %d', deviceId, streamId), start, end
         from CUPTI_ACTIVITY_KIND_KERNEL left join StringIds n on n.id = demangledName""",
     ("CUPTI_ACTIVITY_KIND_MEMCPY", "memory"): """
-        select 'copy ' || copyKind, format('GPU %d stream %d', deviceId, streamId), start, end from CUPTI_ACTIVITY_KIND_MEMCPY""",
+        select copyKind, printf('GPU %d stream %d', deviceId, streamId), start, end from CUPTI_ACTIVITY_KIND_MEMCPY""",
     ("CUPTI_ACTIVITY_KIND_MEMSET", "memory"): """
-        select 'fill', format('GPU %d stream %d', deviceId, streamId), start, end from CUPTI_ACTIVITY_KIND_MEMSET""",
+        select 'fill', printf('GPU %d stream %d', deviceId, streamId), start, end from CUPTI_ACTIVITY_KIND_MEMSET""",
     ("CUPTI_ACTIVITY_KIND_RUNTIME", "cuda"): """
-        select n.value, format('thread %d', globalTid), start, end
+        select n.value, printf('thread %d', globalTid), start, end
         from CUPTI_ACTIVITY_KIND_RUNTIME left join StringIds n on n.id = nameId""",
     ("OSRT_API", "system"): """
-        select n.value, format('thread %d', globalTid), start, end from OSRT_API left join StringIds n on n.id = nameId""",
+        select n.value, printf('thread %d', globalTid), start, end from OSRT_API left join StringIds n on n.id = nameId""",
     ("NVTX_EVENTS", "range"): """
-        select coalesce(text, n.value), format('thread %d', globalTid), start, end
+        select coalesce(text, n.value), printf('thread %d', globalTid), start, end
         from NVTX_EVENTS left join StringIds n on n.id = textId where end is not null and rangeId is null""",
 }
 # Directions of copies by CUPTI's number.
 _COPIES = {
-    1: "host to device", 2: "device to host", 3: "host to array", 4: "array to host", 5: "array to array",
-    6: "array to device", 7: "device to array", 8: "device to device", 9: "host to host", 10: "peer to peer",
-    11: "managed, host to device", 12: "managed, device to host", 13: "managed, device to device",
+    1: "copy, host to device", 2: "copy, device to host", 3: "copy, host to array", 4: "copy, array to host",
+    5: "copy, array to array", 6: "copy, array to device", 7: "copy, device to array", 8: "copy, device to device",
+    9: "copy, host to host", 10: "copy, peer to peer", 11: "copy of managed memory, host to device",
+    12: "copy of managed memory, device to host", 13: "copy of managed memory, device to device",
 }  # fmt: skip
 
 
@@ -59,7 +60,13 @@ def _calls(connection: sqlite3.Connection, tables: set[str]) -> Iterator[Call]:
     for (table, kind), statement in _EVENTS.items():
         if table in tables:
             for name, track, start, end in connection.execute(statement):
-                yield Call(kind, name or "unnamed", track, start * _NANOSECOND, (end - start) * _NANOSECOND)
+                yield Call(
+                    kind,
+                    _COPIES.get(name, str(name or "unnamed")),
+                    track,
+                    start * _NANOSECOND,
+                    (end - start) * _NANOSECOND,
+                )
 
 
 def _session_start(connection: sqlite3.Connection, tables: set[str]) -> float | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,10 @@ from hypergauge.scheduler.profilers.reports.entries import entries, heaviest
 from hypergauge.scheduler.profilers.reports.folded import read_folded
 from hypergauge.scheduler.profilers.reports.kineto import read_trace
 from hypergauge.scheduler.profilers.reports.nsight_compute import read_raw_page
+from hypergauge.scheduler.profilers.reports.nsight_systems import read_export
 from hypergauge.scheduler.profilers.reports.stacks import Phases, Stack, UnreadableReport, recorded
 from hypergauge.sql.runs.profiles import ProfileEntry
+from tests.support.fakes.profilers import NSYS_EVENTS, NSYS_START
 
 DATA = Path(__file__).parents[2] / "data" / "profiles"
 # Of a convolutional network on an H200: PyTorch 2.11 with CUDA 13.0, Nsight Compute 2025.3, py-spy 0.4.3.
@@ -78,6 +82,52 @@ def test_kernels_of_nsight_compute() -> None:
         one for name, one in by_name.items() if "implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw_tilesize128x32x8" in name
     ]
     assert gemm.self == pytest.approx(16864e-9)
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    """An export of Nsight Systems."""
+    path = tmp_path / "nsys.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(NSYS_EVENTS)
+        connection.commit()
+    return path
+
+
+def test_events_of_nsight_systems(export: Path) -> None:
+    start = NSYS_START / 1e9
+    recording = read_export(export, Phases([(start, start + 1.5, "warm-up"), (start + 1.5, start + 9, "train")]))
+    found = {(one.kind, one.name, one.phase): (one.calls, one.total, one.self) for one in entries(recording.stacks)}
+    expected = {
+        ("kernel", "void gemm<float>(float*)", "warm-up"): (1, 5e-4, 5e-4),
+        ("kernel", "void gemm<float>(float*)", "train"): (1, 2.5e-4, 2.5e-4),
+        ("memory", "copy, host to device", "warm-up"): (1, 1e-4, 1e-4),
+        ("cuda", "cudaLaunchKernel_v7000", "warm-up"): (1, 1e-5, 1e-5),
+        ("system", "poll", "warm-up"): (1, 0.1, 0.1),
+        ("range", "step", "warm-up"): (1, 3e-3, 1.5e-3),
+        ("range", "forward", "warm-up"): (1, 1.5e-3, 1.5e-3),
+    }
+    assert found.keys() == expected.keys()
+    for key, values in expected.items():
+        assert found[key] == pytest.approx(values), key
+    assert recording.started_at == pytest.approx(start + 0.1)
+    assert recording.ended_at == pytest.approx(start + 2.00025)
+
+
+def test_an_export_may_lack_tables(export: Path) -> None:
+    with contextlib.closing(sqlite3.connect(export)) as connection:
+        for table in ("NVTX_EVENTS", "OSRT_API", "TARGET_INFO_SESSION_START_TIME"):
+            connection.execute(f"drop table {table}")
+        connection.commit()
+    recording = read_export(export, Phases())
+    assert {one.kind for one in recording.stacks} == {"kernel", "memory", "cuda"}
+    assert recording.started_at is None
+
+
+def test_an_export_that_was_cut(export: Path) -> None:
+    export.write_bytes(export.read_bytes()[:5000])
+    with pytest.raises(UnreadableReport, match="no complete export of Nsight Systems"):
+        read_export(export, Phases())
 
 
 @pytest.mark.parametrize(
