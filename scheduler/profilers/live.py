@@ -8,9 +8,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from hypergauge.core.errors import BadRequest, ServiceFailed
+from hypergauge.core.files.host_lock import HostLock
 from hypergauge.core.files.run_folder import RunFolder, write_atomically
 from hypergauge.core.system.processes import ProcessStat, RunProcesses
 from hypergauge.scheduler.profilers.delivery import store_report
@@ -37,7 +39,7 @@ def profile_live(connection: Connection, folder: RunFolder, seconds: float, rate
     Raises
     ------
     BadRequest
-        The run does not run, or has no Python process.
+        The run does not run, is being profiled already, or has no Python process.
     ServiceFailed
         py-spy may not read the run's processes, or recorded nothing.
     """
@@ -47,13 +49,15 @@ def profile_live(connection: Connection, folder: RunFolder, seconds: float, rate
     roots = list(_roots(folder.run_id))
     if not roots:
         raise BadRequest(f"run {folder.run_id[:8]} has no process on this host: only a live run can be profiled")
-    number = next_number(connection, folder.run_id, profiler.name)
-    report = folder.path / LIVE_REPORT.format(number)
-    started_at = time.time()
-    write_atomically(report, _recorded(profiler, [root.pid for root in roots], seconds, rate))
-    problem = store_report(
-        connection, folder, profiler.name, number, lambda: read_folded(report, rate), (started_at, time.time())
-    )
+    with HostLock(f"profile/{folder.run_id}") as lock:
+        if not lock.take():
+            raise BadRequest(f"run {folder.run_id[:8]} is being profiled already")
+        number = next_number(connection, folder.run_id, profiler.name)
+        report = folder.path / LIVE_REPORT.format(number)
+        started_at = time.time()
+        write_atomically(report, _recorded(profiler, [root.pid for root in roots], seconds, rate))
+        read = partial(read_folded, report, rate)
+        problem = store_report(connection, folder, profiler.name, number, read, (started_at, time.time()))
     if problem:
         raise ServiceFailed(f"py-spy: {problem}")
     return number

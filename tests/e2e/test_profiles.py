@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hypergauge.core.files.host_lock import HostLock
 from hypergauge.scheduler.profilers import PROFILERS
 from tests.support.home import Home
 from tests.support.waiting import wait_for
@@ -134,6 +135,9 @@ def test_a_live_run_is_profiled_without_a_restart(home: Home, tmp_path: Path) ->
         [found] = home.json("profile", "81/1/1", "--seconds", "1", "--rate", "50")
         assert (found["number"], found["rate"]) == (number, 50)
         assert "spin (busy.py:2)" in {one["name"] for one in found["entries"]}
+    with HostLock(f"profile/{run_id}") as other:
+        assert other.take()
+        assert "is being profiled already" in home.bench("profile", "81/1/1", "--seconds", "1", status=2)
     gate.touch()
     schedule.wait()
     [run] = home.runs(81)
