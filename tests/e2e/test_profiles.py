@@ -75,21 +75,21 @@ def script(home: Home, name: str, text: str) -> Path:
 
 def test_the_cause_of_a_slow_run_is_named(home: Home) -> None:
     train = script(home, "profiled_train.py", TRAIN)
-    sheet = home.sheet("profiled", HEADER, [f"80,1,fast,{train},py-spy,300 0", f"80,2,slow,{train},py-spy,150 20"])
+    sheet = home.sheet("profiled", HEADER, [f"101,1,fast,{train},py-spy,300 0", f"101,2,slow,{train},py-spy,150 20"])
     home.bench("schedule", sheet.path)
-    fast, slow = home.runs(80)
-    [found] = home.json("profile", "80/2/1")
+    fast, slow = home.runs(101)
+    [found] = home.json("profile", "101/2/1")
     assert (found["profiler"], found["number"], found["rate"], found["problem"]) == ("py-spy", 1, 50, None)
     by_name = {one["name"].partition(" (")[0]: one for one in found["entries"]}
     assert by_name["prepare"]["total"] > by_name["prepare"]["self"]
     assert sum(one["share"] for one in found["entries"]) == pytest.approx(1)
-    [compared] = home.json("profile", "80/2/1", "--against", "80/1/1")
+    [compared] = home.json("profile", "101/2/1", "--against", "101/1/1")
     [kind] = compared["kinds"]
     assert compared["per"] == "step"
     name, share = kind["cause"]
     assert name.startswith("prepare (profiled_train.py:")
     assert share >= 0.9
-    assert "accounts for" in home.bench("profile", "80/2/1", "--against", "80/1/1")
+    assert "accounts for" in home.bench("profile", "101/2/1", "--against", "101/1/1")
     rows = home.query("select sum(self) as busy from profile_entries where run_id = %s", slow["run_id"])
     assert 0 < rows[0]["busy"] <= 1.5 * slow["duration"]
     stacks = home.query("select frames, self from profile_stacks where run_id = %s order by self desc", slow["run_id"])
@@ -123,27 +123,27 @@ def test_a_live_run_is_profiled_without_a_restart(home: Home, tmp_path: Path) ->
         "busy.py",
         "import pathlib, sys\ndef spin():\n    while not pathlib.Path(sys.argv[1]).exists():\n        sum(range(9999))\nspin()\n",
     )
-    sheet = home.sheet("live", HEADER, [f"81,1,live,{busy},,{gate}"])
+    sheet = home.sheet("live", HEADER, [f"102,1,live,{busy},,{gate}"])
     schedule = home.start("schedule", sheet.path)
     run_id = wait_for(
-        lambda: next((one["run_id"] for one in home.runs(81) if one["status"] == "running"), None), "the run"
+        lambda: next((one["run_id"] for one in home.runs(102) if one["status"] == "running"), None), "the run"
     )
     wait_for(
         lambda: home.query("select 1 from placements where run_id = %s and root_pid is not null", run_id), "its process"
     )
     for number in (2, 3):
-        [found] = home.json("profile", "81/1/1", "--seconds", "1", "--rate", "50")
+        [found] = home.json("profile", "102/1/1", "--seconds", "1", "--rate", "50")
         assert (found["number"], found["rate"]) == (number, 50)
         assert "spin (busy.py:2)" in {one["name"] for one in found["entries"]}
     with HostLock(f"profile/{run_id}") as other:
         assert other.take()
-        assert "is being profiled already" in home.bench("profile", "81/1/1", "--seconds", "1", status=2)
+        assert "is being profiled already" in home.bench("profile", "102/1/1", "--seconds", "1", status=2)
     gate.touch()
     schedule.wait()
-    [run] = home.runs(81)
+    [run] = home.runs(102)
     assert b"spin" in home.artifact(run["mlflow_run_id"], "py-spy-2.txt")
-    printed = home.bench("profile", "81/1/1", "--seconds", "1", status=2)
-    assert "81/1/1 is finished: --seconds needs a run that runs" in printed
+    printed = home.bench("profile", "102/1/1", "--seconds", "1", status=2)
+    assert "102/1/1 is finished: --seconds needs a run that runs" in printed
 
 
 def test_a_run_without_python_cannot_be_profiled_live(home: Home, tmp_path: Path) -> None:
@@ -159,25 +159,27 @@ def test_a_run_without_python_cannot_be_profiled_live(home: Home, tmp_path: Path
 
 def test_a_broken_report_is_a_note_and_loses_nothing(home: Home) -> None:
     cut = script(home, "cut.py", CUT.replace("TRACE", repr(str(TRACE))))
-    sheet = home.sheet("cut", HEADER, [f"82,1,cut,{cut},,"])
+    sheet = home.sheet("cut", HEADER, [f"103,1,cut,{cut},,"])
     printed = " ".join(home.bench("schedule", sheet.path).split())
     assert "torch_trace.json.gz" in printed
     assert "its compressed data ends early" in printed
-    [run] = home.runs(82)
+    [run] = home.runs(103)
     assert run["status"] == "finished"
     assert len(home.artifact(run["mlflow_run_id"], "torch_trace.json.gz")) == 9000
-    [found] = home.json("profile", "82/1/1")
+    [found] = home.json("profile", "103/1/1")
     assert (found["problem"], found["entries"]) == ("its compressed data ends early", [])
-    assert "ends early" in home.bench("profile", "82/1/1")
+    assert "ends early" in home.bench("profile", "103/1/1")
 
 
 def test_requests_that_cannot_be_answered(home: Home) -> None:
     train = script(home, "short.py", TRAIN)
-    sheet = home.sheet("asked", HEADER, [f"83,1,with,{train},py-spy,60 2", f"83,2,without,{train},,1 0"])
+    sheet = home.sheet("asked", HEADER, [f"104,1,with,{train},py-spy,60 2", f"104,2,without,{train},,1 0"])
     home.bench("schedule", sheet.path)
-    assert "did you mean 'function'" in home.bench("profile", "83/1/1", "--kind", "funktion", status=2)
-    assert "one of: py-spy" in home.bench("profile", "83/1/1", "--profiler", "nsys", status=2)
-    assert "no entry of 83/1/1 is in the phase 'train'" in home.bench("profile", "83/1/1", "--phase", "train", status=2)
-    assert "83/2/1 has no profile" in home.bench("profile", "83/2/1", status=1)
-    assert "83/2/1 has no profile" in home.bench("profile", "83/1/1", "--against", "83/2/1", status=1)
-    assert json.loads(home.bench("profile", "83/1/1", "--json"))[0]["run"] == "83/1/1"
+    assert "did you mean 'function'" in home.bench("profile", "104/1/1", "--kind", "funktion", status=2)
+    assert "one of: py-spy" in home.bench("profile", "104/1/1", "--profiler", "nsys", status=2)
+    assert "no entry of 104/1/1 is in the phase 'train'" in home.bench(
+        "profile", "104/1/1", "--phase", "train", status=2
+    )
+    assert "104/2/1 has no profile" in home.bench("profile", "104/2/1", status=1)
+    assert "104/2/1 has no profile" in home.bench("profile", "104/1/1", "--against", "104/2/1", status=1)
+    assert json.loads(home.bench("profile", "104/1/1", "--json"))[0]["run"] == "104/1/1"
