@@ -175,11 +175,10 @@ def _kind(
     seconds, before = sum(own.values()), sum(own_before.values())
     difference = seconds - before
     differs = abs(difference) > _DIFFERENT * max(seconds, before)
-    changes = [
-        Change(name, own.get(name, 0.0), own_before.get(name, 0.0), None) for name in dict.fromkeys([*own, *own_before])
-    ]
-    if differs:
-        changes = [Change(one.name, one.seconds, one.before, one.difference / difference) for one in changes]
+    changes = []
+    for name in dict.fromkeys([*own, *own_before]):
+        here, there = own.get(name, 0.0), own_before.get(name, 0.0)
+        changes.append(Change(name, here, there, (here - there) / difference if differs else None))
     changes.sort(key=lambda one: -abs(one.difference))
     return Kind(kind, seconds, before, _cause(total, total_before, difference) if differs else None, changes)
 

@@ -15,7 +15,7 @@ from benchmarks.training.members import TRAINER
 from benchmarks.training.stepping import SUFFIX, members_of
 from benchmarks.training.steps import Progress, progress_at, steps_logged
 
-__all__ = ["GUARD_SECONDS", "START_SECONDS", "WINDOW_SECONDS", "await_steps", "observed"]
+__all__ = ["GUARD_SECONDS", "ONE_THREAD", "ROOT", "START_SECONDS", "WINDOW_SECONDS", "await_steps", "observed"]
 
 # Whole numbers of scrapes at each rate, so that every window has the mean cost.
 WINDOW_SECONDS = 4.0
@@ -23,6 +23,9 @@ WINDOW_SECONDS = 4.0
 GUARD_SECONDS = 1.0
 # Until imports, allocations and files are done.
 START_SECONDS = 120.0
+# Folder and environment of a training: each of its processes computes in one thread.
+ROOT = Path(__file__).parents[2]
+ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
 _WARM_SECONDS = 5.0
 
 

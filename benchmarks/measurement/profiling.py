@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.measurement.estimate import Estimate, ratio, trimmed
-from benchmarks.measurement.observation import GUARD_SECONDS, WINDOW_SECONDS, await_steps, observed
+from benchmarks.measurement.observation import GUARD_SECONDS, ONE_THREAD, ROOT, WINDOW_SECONDS, await_steps, observed
 from benchmarks.measurement.windows import Window, contrast, planned
 from benchmarks.support.stack import cpu_seconds
 from benchmarks.training.stepping import TrainingKind
@@ -30,8 +30,6 @@ from hypergauge.scheduler.profilers.reports.stacks import Phases
 __all__ = ["measure"]
 
 EVENTS = 1_000_000
-_ROOT = Path(__file__).parents[2]
-_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
 
 
 def measure(
@@ -102,7 +100,7 @@ def _training(kind: TrainingKind, folder: Path) -> Iterator[tuple[int, Path]]:
     with tempfile.TemporaryDirectory(prefix="bench-steps-", dir=folder) as logs:
         (folder / "files").mkdir()
         words = [sys.executable, "-m", "benchmarks.training.stepping", kind, logs, str(folder / "files")]
-        with subprocess.Popen(words, cwd=_ROOT, env={**os.environ, **_ONE_THREAD}) as process:
+        with subprocess.Popen(words, cwd=ROOT, env={**os.environ, **ONE_THREAD}) as process:
             try:
                 await_steps(Path(logs))
                 yield process.pid, Path(logs)

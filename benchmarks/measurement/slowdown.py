@@ -21,7 +21,15 @@ from random import Random
 import numpy as np
 
 from benchmarks.measurement.estimate import Estimate, ratio, trimmed
-from benchmarks.measurement.observation import GUARD_SECONDS, START_SECONDS, WINDOW_SECONDS, await_steps, observed
+from benchmarks.measurement.observation import (
+    GUARD_SECONDS,
+    ONE_THREAD,
+    ROOT,
+    START_SECONDS,
+    WINDOW_SECONDS,
+    await_steps,
+    observed,
+)
 from benchmarks.measurement.windows import Block, Window, contrast, planned
 from benchmarks.support.servers import server_seconds
 from benchmarks.support.stack import RunningStack, cpu_seconds
@@ -34,8 +42,6 @@ HALF_WIDTH = 0.003
 _BLOCKS_AT_LEAST = 10
 # Leases are renewed every 4 s: once in each window, where 5 s by default would fall in the guards. Off lasts 10 s at most.
 LEASE_SECONDS = 12.0
-_ROOT = Path(__file__).parents[2]
-_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +94,8 @@ def slow_down(
             stack.database,
             home,
             [sys.executable, "-m", "benchmarks.training.stepping", kind, logs, files],
-            directory=_ROOT,
-            environment=_ONE_THREAD,
+            directory=ROOT,
+            environment=ONE_THREAD,
             lease=LEASE_SECONDS,
             timeout=seconds + START_SECONDS + 60,
         ) as supervisor,

@@ -83,12 +83,10 @@ def _record(run: str, seconds: float, rate: int) -> None:
     with primary(settings) as connection:
         chosen = select_run(connection, run)
         folder = RunFolder.find(settings.home, chosen.run_id)
-        if chosen.status != "running" or folder is None:
-            raise BadRequest(
-                f"{chosen.label} is {chosen.status}: --seconds needs a run that runs"
-                if chosen.status != "running"
-                else f"{chosen.label} runs on the host {chosen.host}: profile it there"
-            )
+        if chosen.status != "running":
+            raise BadRequest(f"{chosen.label} is {chosen.status}: --seconds needs a run that runs")
+        if folder is None:
+            raise BadRequest(f"{chosen.label} runs on the host {chosen.host}: profile it there")
         profile_live(connection, folder, seconds, rate)
 
 

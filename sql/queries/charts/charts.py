@@ -133,8 +133,8 @@ def run_curves(
             select run as label, quantity as metric, scope, array_agg(extract(epoch from time)::float8 order by time) as x,
                    array_agg(value order by time) as value, array_agg(low order by time) as low,
                    array_agg(high order by time) as high
-            from run_chart(%(runs)s, %(quantities)s, '1970-01-01 00:00:00+00'::timestamptz + %(start)s * interval '1 s',
-                           '1970-01-01 00:00:00+00'::timestamptz + %(stop)s * interval '1 s', %(step)s, true, %(series)s,
+            from run_chart(%(runs)s, %(quantities)s, to_timestamp(%(start)s),
+                           to_timestamp(%(stop)s), %(step)s, true, %(series)s,
                            %(scopes)s, align => %(align)s, parts => %(parts)s)
             group by run, quantity, scope
             """,
@@ -160,8 +160,8 @@ def workload_curves(
                    array_agg(value order by time) as value, array_agg(low order by time) as low,
                    array_agg(high order by time) as high
             from requested cross join lateral
-                 workload_chart(ids, %(quantities)s, '1970-01-01 00:00:00+00'::timestamptz + %(start)s * interval '1 s',
-                                '1970-01-01 00:00:00+00'::timestamptz + %(stop)s * interval '1 s', %(step)s, true, %(series)s,
+                 workload_chart(ids, %(quantities)s, to_timestamp(%(start)s),
+                                to_timestamp(%(stop)s), %(step)s, true, %(series)s,
                                 %(scopes)s, %(align)s, %(parts)s)
             group by workload, quantity, scope
             """,

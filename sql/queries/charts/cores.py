@@ -44,7 +44,7 @@ def core_curves(
         """
         select device, array_agg(extract(epoch from time)::float8 order by time) as x, array_agg(value order by time) as value
         from (select time, value, regexp_replace(series, '^.* ', '') as device
-              from run_chart(array[%(run)s], '{cpu_usage}', '1970-01-01 00:00:00+00'::timestamptz + %(start)s * interval '1 s', null,
+              from run_chart(array[%(run)s], '{cpu_usage}', to_timestamp(%(start)s), null,
                              %(step)s, true, %(count)s, '{host}', true, parts => %(parts)s)) points
         where device ~ '^[0-9]+$' group by device order by device::integer
         """,
