@@ -7,12 +7,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from statistics import fmean
 
-from hypergauge.gpu.sampling.queries import Queries, known, typed
+from hypergauge.gpu.sampling.queries import NO_SAMPLES, Queries, known, typed
 
 __all__ = ["Buffers"]
 
-# NVML's codes for no new samples: success, which pynvml raises as an error, or not found.
-_NO_SAMPLES = {0, 6}
 # Its code for a buffer that the driver does not know.
 _INVALID_ARGUMENT = 2
 
@@ -80,7 +78,7 @@ class Buffers:
         try:
             value_type, samples = nvml.nvmlDeviceGetSamples(self._gpu.handle, kind.number, since)
         except nvml.NVMLError as error:
-            if error.value not in _NO_SAMPLES and (error.value == _INVALID_ARGUMENT or self._gpu.lacks(error)):
+            if error.value not in NO_SAMPLES and (error.value == _INVALID_ARGUMENT or self._gpu.lacks(error)):
                 self._metrics = tuple(other for other in self._metrics if other != name)
                 self._last.pop(name, None)
             return {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hypergauge.gpu.inventory import MigInstance
-from hypergauge.gpu.sampling.queries import Queries, known
+from hypergauge.gpu.sampling.queries import NO_SAMPLES, Queries, known
 from hypergauge.gpu.sampling.sample import GpuProcess
 
 __all__ = ["Processes"]
@@ -21,8 +21,6 @@ _LISTS = (
     ("nvmlDeviceGetMPSComputeRunningProcesses", True),
 )
 _NO_INSTANCE = 2**32 - 1
-# NVML's codes for no new samples: success, which pynvml raises as an error, or not found.
-_NO_SAMPLES = {0, 6}
 # The kernel truncates names to 15 characters.
 _MPS_SERVER = "nvidia-cuda-mps-server"[:15]
 
@@ -80,7 +78,7 @@ class Processes:
         try:
             samples = nvml.nvmlDeviceGetProcessUtilization(self._gpu.handle, self._seen_until)
         except nvml.NVMLError as error:
-            if error.value in _NO_SAMPLES:
+            if error.value in NO_SAMPLES:
                 return {}
             self._has_utilization = not self._gpu.lacks(error)
             return None

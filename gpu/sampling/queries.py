@@ -9,7 +9,10 @@ from typing import Any, TypeGuard
 from hypergauge.core.sentinels import FP64, INT64
 from hypergauge.gpu.library import Nvml
 
-__all__ = ["Queries", "is_driver_lost", "known", "typed"]
+__all__ = ["NO_SAMPLES", "Queries", "is_driver_lost", "known", "typed"]
+
+# NVML's codes for no new samples: success, which pynvml raises as an error, or not found.
+NO_SAMPLES = {0, 6}
 
 
 class _Code(IntEnum):

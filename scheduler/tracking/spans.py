@@ -10,6 +10,7 @@ from pathlib import Path
 from hypergauge.client.track import SPAN_KINDS
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.periodic import Periodic
+from hypergauge.sql.ingest.limits import storable
 from hypergauge.sql.ingest.software import SpanRecord, store_spans
 from hypergauge.sql.server.database import Database
 
@@ -77,21 +78,16 @@ def _span(line: bytes) -> SpanRecord | None:
         raw = json.loads(line)
         step = raw["step"]
         span = SpanRecord(
-            span_id=_text(raw["id"]),
-            parent_id=None if raw["parent"] is None else _text(raw["parent"]),
-            name=_text(raw["name"]),
+            span_id=storable(str(raw["id"])),
+            parent_id=None if raw["parent"] is None else storable(str(raw["parent"])),
+            name=storable(str(raw["name"])),
             kind=raw["kind"] if raw["kind"] in SPAN_KINDS else "span",
             step=step if isinstance(step, int) and abs(step) < 2**63 else None,
             started_at=float(raw["start"]),
             ended_at=None if raw["end"] is None else float(raw["end"]),
             pid=int(raw["pid"]),
-            thread=_text(raw["thread"]),
+            thread=storable(str(raw["thread"])),
         )
     except (ValueError, KeyError, TypeError):
         return None
     return span if math.isfinite(span.started_at + (span.ended_at or 0.0)) else None
-
-
-def _text(value: object) -> str:
-    """Return text that PostgreSQL accepts, without NUL bytes and invalid UTF-8 (of file names)."""
-    return str(value).replace("\0", "").encode(errors="replace").decode()

@@ -1,11 +1,11 @@
-"""Limits of stored values, within which PostgreSQL can compute with them."""
+"""Limits of stored values and texts, within which PostgreSQL accepts them and can compute with them."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["limited"]
+__all__ = ["limited", "storable"]
 
 # PostgreSQL refuses a result outside the range of doubles, and with it the whole query: one value would stop the aggregates
 # of all series. Squares, products with seconds and sums over centuries of values within these limits stay inside.
@@ -23,3 +23,8 @@ def limited(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     if not beyond.any() and not tiny.any():
         return values
     return np.where(beyond, np.nan, np.where(tiny, 0.0, values))
+
+
+def storable(text: str) -> str:
+    """Return the text without NUL bytes and invalid UTF-8 (of file names), which PostgreSQL refuses."""
+    return text.replace("\0", "").encode(errors="replace").decode()

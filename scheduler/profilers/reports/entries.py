@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hypergauge.scheduler.profilers.reports.stacks import Stack
+from hypergauge.sql.ingest.limits import storable
 from hypergauge.sql.runs.profiles import ProfileEntry, ProfileStack
 
 __all__ = ["entries", "heaviest"]
@@ -56,5 +57,4 @@ def heaviest(stacks: Iterable[Stack], most: int) -> list[ProfileStack]:
 
 
 def _text(name: str) -> str:
-    """Return text that PostgreSQL accepts, without NUL bytes and lone surrogates."""
-    return name[:_LONGEST_NAME].replace("\0", "").encode(errors="replace").decode()
+    return storable(name[:_LONGEST_NAME])
