@@ -18,10 +18,10 @@ from hypergauge.core.errors import ServiceFailed
 from hypergauge.core.files import private
 from hypergauge.core.files.run_folder import RunEnd, RunFolder
 from hypergauge.core.system.polling import readable
-from hypergauge.scheduler import profilers
 from hypergauge.scheduler.devices.assigned import AssignedDevices
 from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.launch.launch import launched
+from hypergauge.scheduler.launch.profiled import profiled
 from hypergauge.scheduler.supervision import ask_to_stop, is_supervised
 from hypergauge.scheduler.supervisor.order import Order
 from hypergauge.sql.runs import runs
@@ -195,12 +195,18 @@ def new_run(run_id: str, job: Job, workload_id: int, host: str) -> runs.NewRun:
 
 
 def launched_with(
-    active: ActiveRun, variables: Mapping[str, str], not_inherited: Collection[str], client: Path
+    active: ActiveRun,
+    wrappers: Mapping[str, Mapping[str, str]],
+    variables: Mapping[str, str],
+    not_inherited: Collection[str],
+    client: Path,
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command and the environment of a run.
 
     Parameters
     ----------
+    wrappers
+        Options by profiler.
     variables
         Variables besides those of its command and its devices.
     not_inherited
@@ -219,5 +225,5 @@ def launched_with(
         ours |= {name for name in os.environ if name.startswith("CUDA_MPS_")}
     shell = {name: value for name, value in os.environ.items() if name not in ours}
     gpus: Sequence[str] = [] if active.is_simulated else assigned.visible or []
-    words, environment = launched(job.command, folder, shell=shell, additions=additions, client=client, gpus=gpus)
-    return profilers.wrapped(job.profilers, words, folder), environment
+    command = profiled(job.command, wrappers, folder)
+    return launched(command, folder, shell=shell, additions=additions, client=client, gpus=gpus)

@@ -25,6 +25,7 @@ from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.launch.launch import client_folder
 from hypergauge.scheduler.measuring import await_choices
 from hypergauge.scheduler.plan.policy import FAILURES, Policy
+from hypergauge.scheduler.profilers.kernels import with_kernels
 from hypergauge.scheduler.provenance.manifest import ManifestWriter
 from hypergauge.scheduler.supervision import end_lost_run
 from hypergauge.scheduler.supervisor.order import Order
@@ -138,8 +139,9 @@ class Workload:
 
     def _start(self, session: Session, jobs: Sequence[Job]) -> None:
         manifests = self.manifest_writer.begin(jobs)
-        # First, so that unavailable devices are refused before the runs exist.
+        # First, so that unavailable devices and kernels are refused before the runs exist.
         by_id = {job.run_id or uuid.uuid4().hex: job for job in jobs}
+        wrappers = {run_id: session(with_kernels, job.profilers) for run_id, job in by_id.items()}
         assigned = self.devices.provide(session, by_id, [active.folder.run_id for active in self._active])
         workload_id = session(experiments.open_workload, self.experiment, self.workload)
         before = session(runs.positions_started, workload_id, platform.node(), booted_at())
@@ -155,7 +157,7 @@ class Workload:
             self._mlflow.create(session, starting, before)
             client = client_folder(self.settings.home)
             for active in starting:
-                active.order(self._order(active, client))
+                active.order(self._order(active, wrappers[active.folder.run_id], client))
             for active in starting:  # while the supervisors come up
                 manifests.write(active.folder, active.job)
             for active in starting:
@@ -192,10 +194,11 @@ class Workload:
         )
         return ActiveRun(job, folder, None, assigned=assigned)
 
-    def _order(self, active: ActiveRun, client: Path) -> Order:
+    def _order(self, active: ActiveRun, wrappers: Mapping[str, Mapping[str, str]], client: Path) -> Order:
         context = {"BENCH_EXPERIMENT": str(self.experiment), "BENCH_WORKLOAD": str(self.workload)}
         not_inherited = self.tracking.own_variables if self.tracking else frozenset()
-        words, environment = launched_with(active, {**context, **self._mlflow.variables(active)}, not_inherited, client)
+        variables = {**context, **self._mlflow.variables(active)}
+        words, environment = launched_with(active, wrappers, variables, not_inherited, client)
         return Order(
             words=words,
             directory=str(active.job.command.directory),

@@ -140,7 +140,7 @@ def _trace(
 
 
 def _calls(run: RunInfo) -> list[Call]:
-    """Return what PyTorch's profiler recorded of a run, if this host has its report."""
+    """Return what profilers recorded of a run, if this host has their reports."""
     from hypergauge.scheduler.profilers.recorded import recorded_calls
 
     return recorded_calls(Settings.load().home, run.run_id, warn)

@@ -57,11 +57,14 @@ class Container:
         Image on this host; docker pulls nothing when a run starts.
     mounts
         Mounts besides those that every run needs.
+    inherited
+        Variables whose values docker takes from its own environment, besides those of the run.
     """
 
     program: str
     image: str
     mounts: tuple[Mount, ...] = ()
+    inherited: tuple[str, ...] = ("BENCH_RUN_ID",)
 
     @staticmethod
     def name(run_id: str) -> str:
@@ -105,8 +108,10 @@ class Container:
             line += ["--mount", str(mount)]
         line += ["--workdir", str(directory)]
         # A user id that the image does not know has neither home nor name there.
-        for name, value in {"HOME": "/tmp", "USER": getpass.getuser(), **variables, "BENCH_RUN_ID": ""}.items():  # noqa: S108
+        for name, value in {"HOME": "/tmp", "USER": getpass.getuser(), **variables}.items():  # noqa: S108
             line += ["--env", f"{name}={value}" if _is_dockers(name) else name]
+        for name in self.inherited:
+            line += ["--env", name]
         return [*line, self.image, *words]
 
     def query_command(self, words: Sequence[str], name: str) -> list[str]:

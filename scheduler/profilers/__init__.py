@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from hypergauge.scheduler.profilers.base import MARK, Profiler
 from hypergauge.scheduler.profilers.command import CommandEnd, ProfiledCommand
-from hypergauge.scheduler.profilers.registry import PROFILERS, around, problems, reports, wrapped
+from hypergauge.scheduler.profilers.registry import PROFILERS, RELAY, around, problems, reports, wrapped
 
 __all__ = [
     "MARK",
     "PROFILERS",
+    "RELAY",
     "CommandEnd",
     "ProfiledCommand",
     "Profiler",

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from hypergauge.core.calls import Call
 from hypergauge.core.errors import did_you_mean
 from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording
 
@@ -53,6 +54,14 @@ class Profiler:
         del python
         return None if shutil.which(self.name) else f"there is no program {self.name} in PATH: {self.install}"
 
+    def container_problem(self) -> str | None:
+        """Return the reason why it does not work in a container of this host; ``None`` if it works."""
+        return f"{self.name} cannot profile inside a container"
+
+    def files(self) -> list[Path]:
+        """Return the files and folders of this host that it needs in a container."""
+        return []
+
     def option_problem(self, options: Mapping[str, str]) -> str | None:
         """Return why options are invalid; ``None`` if they are valid."""
         for key, value in options.items():
@@ -66,6 +75,11 @@ class Profiler:
     def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line that runs `words` under the profiler, with its report in `folder`."""
         raise NotImplementedError
+
+    def calls(self, report: Path) -> list[Call]:
+        """Return the calls of a report with Unix times; none for a profiler that records none. It raises as `read` does."""
+        del report
+        return []
 
     def read(self, report: Path, phases: Phases) -> Recording | None:
         """Return the stacks of a report; ``None`` for a profiler whose report has none.

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from hypergauge.core.calls import Call
 from hypergauge.core.pages import Page
 from hypergauge.scheduler.profilers.base import Profiler
+from hypergauge.scheduler.profilers.kernels import SOURCE
 from hypergauge.scheduler.profilers.reports.nsight_compute import read_raw_page
-from hypergauge.scheduler.profilers.reports.nsight_systems import read_export
+from hypergauge.scheduler.profilers.reports.nsight_systems import read_calls, read_export
 from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording, UnreadableReport
 
 __all__ = ["Ncu", "Nsys"]
@@ -24,11 +27,29 @@ _ALLOW_COUNTERS = (
 # Each of these lets a process read a GPU's counters: CAP_SYS_ADMIN, and since driver R565 CAP_PERFMON.
 _CAPABILITIES = 1 << 21 | 1 << 38
 _CONVERSION_SECONDS = 600.0
+_SYSTEM_FOLDERS = tuple(map(Path, ("/", "/usr", "/usr/local")))
 # Options unless a row gives others.
 _NSYS = {"trace": "cuda,nvtx,osrt", "sample": "none", "cpuctxsw": "none"}
 
 
-class Nsys(Profiler):
+class _Nsight(Profiler):
+    """Program of NVIDIA's that an installer puts into a folder of its own, with all that it needs."""
+
+    def container_problem(self) -> str | None:
+        """See `Profiler.container_problem`; its folder is mounted, so it must not be the system's."""
+        if (missing := self.problem("")) is not None:
+            return missing
+        [folder] = self.files()
+        if folder in _SYSTEM_FOLDERS:
+            return f"{self.name} is in {folder}: a container sees it only where it is installed in a folder of its own"
+        return None
+
+    def files(self) -> list[Path]:
+        """Return the folder of its installation, with the folder of its program in it."""
+        return [Path(self.program).parents[1]]
+
+
+class Nsys(_Nsight):
     """Nsight Systems: a timeline of CUDA calls, kernels, NVTX ranges and system calls.
 
     CPU sampling is off by default, because it needs extra permissions and slows the run.
@@ -55,15 +76,25 @@ class Nsys(Profiler):
 
     def read(self, report: Path, phases: Phases) -> Recording:
         """See `Profiler.read`; ``nsys`` exports the report to SQLite first."""
+        with self._exported(report) as export:
+            return read_export(export, phases)
+
+    def calls(self, report: Path) -> list[Call]:
+        """See `Profiler.calls`."""
+        with self._exported(report) as export:
+            return read_calls(export)
+
+    @contextlib.contextmanager
+    def _exported(self, report: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             export = Path(folder) / "nsys.sqlite"
             _output(
                 self.program, "export", "--type=sqlite", "--force-overwrite=true", f"--output={export}", str(report)
             )
-            return read_export(export, phases)
+            yield export
 
 
-class Ncu(Profiler):
+class Ncu(_Nsight):
     """Nsight Compute: counters of single kernels, each of which it replays several times.
 
     Parameters
@@ -76,7 +107,8 @@ class Ncu(Profiler):
     report = "ncu.ncu-rep"
     install = "sudo apt-get install nsight-compute"
     options: ClassVar[Mapping[str, str]] = {
-        "set": "[a-z]+", "launch-skip": r"\d+", "launch-count": r"\d+", "kernel-name": r"\S+", "replay-mode": "[a-z-]+"
+        "set": "[a-z]+", "launch-skip": r"\d+", "launch-count": r"\d+", "kernel-name": r"\S+", "replay-mode": "[a-z-]+",
+        SOURCE: r"[0-9A-Fa-f/@]+",
     }  # fmt: skip
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -91,6 +123,12 @@ class Ncu(Profiler):
             "ncu may not read the GPU's counters (ERR_NVGPUCTRPERM), which the driver reserves for administrators: "
             + _ALLOW_COUNTERS
         )
+
+    def option_problem(self, options: Mapping[str, str]) -> str | None:
+        """See `Profiler.option_problem`."""
+        if SOURCE in options and "kernel-name" in options:
+            return f"the options {SOURCE} and kernel-name of ncu exclude each other"
+        return super().option_problem(options)
 
     def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line of ``ncu`` for the command and its children; ``ncu`` adds the report's suffix."""

@@ -35,6 +35,14 @@ class PySpy(Profiler):
         """See `Profiler.problem`."""
         return None if Path(self.program).is_file() else super().problem(python)
 
+    def container_problem(self) -> str | None:
+        """See `Profiler.container_problem`."""
+        return self.problem("")
+
+    def files(self) -> list[Path]:
+        """Return its program, which needs nothing but the C library of the image."""
+        return [Path(self.program)]
+
     def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line of ``py-spy record``, which starts the command itself and may therefore read it."""
         del options  # it has none

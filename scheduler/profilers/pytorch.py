@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hypergauge.core.calls import Call
 from hypergauge.scheduler.profilers.base import Profiler
 from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording
 
@@ -27,10 +28,24 @@ class Torch(Profiler):
         """Return the problem if the run's interpreter has no PyTorch."""
         return None if _has_torch(python) else f"{python} has no package torch: {python} {self.install}"
 
+    def container_problem(self) -> str | None:
+        """Return ``None``: the run itself tells whether its image has PyTorch."""
+        return None
+
+    def files(self) -> list[Path]:
+        """Return the launcher."""
+        return [_LAUNCHER]
+
     def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line, with the launcher between interpreter and script."""
         del options  # it has none
         return [words[0], str(_LAUNCHER), str(folder / self.report), *words[1:]]
+
+    def calls(self, report: Path) -> list[Call]:
+        """See `Profiler.calls`."""
+        from hypergauge.scheduler.profilers.reports.kineto import read_calls
+
+        return read_calls(report)
 
     def read(self, report: Path, phases: Phases) -> Recording:
         """See `Profiler.read`."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hypergauge.core.files.run_folder import RunFolder
@@ -14,13 +13,13 @@ from hypergauge.scheduler.profilers.py_spy import LIVE_REPORT, PySpy
 from hypergauge.scheduler.profilers.pytorch import Torch
 from hypergauge.scheduler.profilers.word import split_word
 
-__all__ = ["PROFILERS", "around", "problems", "reports", "wrapped"]
+__all__ = ["PROFILERS", "RELAY", "around", "problems", "reports", "wrapped"]
 
 # From the inside out, so that perf counts only the command and not an outer profiler.
 PROFILERS: dict[str, Profiler] = {one.name: one for one in (Torch(), Perf(), PySpy(), Nsys(), Ncu())}
 # These read the GPU through the same driver interface, which allows one client at a time.
 _OF_THE_GPU = ("nsys", "ncu", "torch")
-_RELAY = Path(__file__).with_name("relay.py")
+RELAY = Path(__file__).with_name("relay.py")
 
 
 def problems(words: Sequence[str], python: str | None, *, script: bool) -> Iterator[str]:
@@ -36,18 +35,14 @@ def problems(words: Sequence[str], python: str | None, *, script: bool) -> Itera
         Whether the run is a script of this interpreter.
     """
     chosen = dict(map(split_word, words))
-    names = list(chosen)
-    if names and python is None:
-        yield f"{'+'.join(names)} cannot profile inside a container"
-        return
     for name, options in chosen.items():
         if invalid := PROFILERS[name].option_problem(options):
             yield invalid
         if name == "torch" and not script:
             yield "torch wraps a Python script, and there is none"
-        elif python is not None and (problem := PROFILERS[name].problem(python)):
+        elif problem := PROFILERS[name].problem(python) if python else PROFILERS[name].container_problem():
             yield problem
-    together = [name for name in names if name in _OF_THE_GPU]
+    together = [name for name in chosen if name in _OF_THE_GPU]
     if len(together) > 1:
         yield f"{' and '.join(together)} exclude each other: a GPU supports one profiler at a time"
 
@@ -57,14 +52,22 @@ def around(names: str) -> str:
     return "+".join(name for word in names.split("+") if (name := split_word(word)[0]) and name != "torch")
 
 
-def wrapped(profilers: Sequence[str], words: Sequence[str], folder: RunFolder) -> list[str]:
-    """Return the command line that runs `words` under profilers without `problems`."""
-    command, chosen = list(words), dict(map(split_word, profilers))
+def wrapped(words: Sequence[str], chosen: Mapping[str, Mapping[str, str]], folder: RunFolder, python: str) -> list[str]:
+    """Return the command line that runs `words` under profilers without `problems`.
+
+    Parameters
+    ----------
+    chosen
+        Options by profiler.
+    python
+        Interpreter of the relay between them and the command.
+    """
+    command = list(words)
     if "torch" in chosen:
         command = PROFILERS["torch"].wrap(command, folder.path, chosen["torch"])
     outer = [profiler for name, profiler in PROFILERS.items() if name in chosen and name != "torch"]
     if outer:
-        command = [sys.executable, "-IS", str(_RELAY), str(folder.path), *command]
+        command = [python, "-IS", str(RELAY), str(folder.path), *command]
         for profiler in outer:
             command = profiler.wrap(command, folder.path, chosen[profiler.name])
     return command

@@ -16,6 +16,7 @@ from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.plan.collocation import Partition, partitions
 from hypergauge.scheduler.plan.exporters import live_choices, measuring_notes
 from hypergauge.scheduler.plan.file_plan import numbers, planned
+from hypergauge.scheduler.plan.kernel_sources import check_kernel_sources
 from hypergauge.scheduler.plan.plan import PlannedWorkload
 from hypergauge.sql.runs.experiments import owner_problem
 from hypergauge.sql.server.database import Database
@@ -63,12 +64,13 @@ def preview(
     Raises
     ------
     BadRequest
-        The devices or the batch system cannot run the workloads.
+        The devices or the batch system cannot run the workloads, or a row names a run without kernels.
     """
     if unknown := _unknown_columns(file, system):
         notify(f"Unknown columns, kept unchanged: {', '.join(unknown)}")
     with Session(database, timeout=0) as session:
         workloads = session(planned, file, rerun)
+        session(check_kernel_sources, file, workloads)
         for experiment, found in session(numbers, file).items():
             _report_numbers(experiment, found, notify)
         if system is None:

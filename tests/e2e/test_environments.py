@@ -15,6 +15,7 @@ import pytest
 from tests.conftest import NewFolder
 from tests.support.fakes import conda as fake_conda
 from tests.support.fakes import docker as fake_docker
+from tests.support.fakes.profilers import installed_profilers
 from tests.support.home import SCRIPTS, Home, processes_of
 from tests.support.waiting import wait_for
 
@@ -217,6 +218,42 @@ def test_a_container_ends_with_its_run(equipped: Home, elsewhere: object) -> Non
         ["docker", "rm", "--force", f"bench-{run['run_id']}"], env=equipped.environment, capture_output=True, check=True
     )
     assert b"No such container" in removed.stderr
+
+
+def test_a_run_in_a_container_is_profiled(equipped: Home, elsewhere: object, tmp_path: Path) -> None:
+    programs = installed_profilers(tmp_path / "nsight" / "bin", "nsys")
+    variables = {**equipped.variables, "PATH": f"{programs}{os.pathsep}{equipped.variables['PATH']}"}
+    home = Home(equipped.path, equipped.folder, variables)
+    gate = tmp_path / "gate"
+    busy = equipped.folder / "busy.py"
+    busy.write_text(
+        "import pathlib, sys\nprint('at the gate')\ndef spin():\n    while not pathlib.Path(sys.argv[1]).exists():\n        sum(range(9999))\nspin()\n"
+    )
+    header = "Experiment,Workload,Name,Environment,File,Listeners,Params"
+    kinds = [f"133,1,sampled,docker:{IMAGE},{busy},py-spy,{gate}", f"133,1,traced,docker:{IMAGE},{busy},nsys,{gate}"]
+    sheet = home.sheet("profiled", header, kinds)
+    going = home.start("schedule", sheet.path)
+    sampled, traced = home.running(133, 2)
+    for run in (sampled, traced):
+        wait_for(lambda run=run: busy_processes(run, busy), "its script")  # type: ignore[misc]
+    home.bench("stop", "133/1/1")  # its profiler writes what it has
+    gate.touch()
+    going.wait(status=1)
+    assert [one["status"] for one in home.runs(133)] == ["stopped", "finished"]
+    assert not [process for run in (sampled, traced) for process in processes_of(run["run_id"])]
+    [profile] = home.json("profile", "133/1/1")
+    assert {"spin (busy.py:3)"} <= {one["name"] for one in profile["entries"]}
+    [profile] = home.json("profile", "133/1/2")
+    assert {one["name"] for one in profile["entries"] if one["kind"] == "kernel"} == {"void gemm<float>(float*)"}
+
+
+def busy_processes(run: dict[str, Any], script: Path) -> list[Any]:
+    """Return the processes of a run that execute a script for long enough to be sampled."""
+    return [
+        process
+        for process in processes_of(run["run_id"])
+        if process.cmdline()[1:2] == [str(script)] and process.cpu_times().user > 0.5
+    ]
 
 
 # --- the manifest -------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -136,3 +137,31 @@ def test_profilers_that_cannot_be_used_are_refused_at_their_cell(home: Home, pro
     if shutil.which("nsys") is None:
         assert f"{place} Listeners: " in printed
     assert home.runs(74) == []
+
+
+def test_ncu_examines_the_kernels_that_an_earlier_run_found_frequent(home: Home, programs: Path) -> None:
+    rows = [
+        "131,1,found,{scripts}/clocked.py,nsys,--seconds 0",
+        '131,2,examined,{scripts}/clocked.py,"ncu(from=131/1/1,launch-count=40)",--seconds 0',
+    ]
+    # Its source is a row above it, so nothing is in the database yet.
+    sheet = home.sheet("kernels", HEADER, rows)
+    home.bench("schedule", sheet.path)
+    _, examined = home.runs(131)
+    assert home.artifact(examined["mlflow_run_id"], "ncu.ncu-rep") == b"ncu 0 regex:^(gemm)$\n"
+    stored = home.query("select profilers from runs where run_id = %s", examined["run_id"])
+    assert stored == [{"profilers": "ncu(from=131/1/1,launch-count=40)"}]
+    trace = home.folder / "kernels.json"
+    home.bench("export", "131/1", "--trace", "--output", trace)
+    names = {event["name"] for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "kernel"}
+    assert names == {"void gemm<float>(float*)"}
+
+    unknown = home.sheet("unknown", HEADER, ['132,1,x,{scripts}/clocked.py,"ncu(from=131/7/1)",'])
+    refused = home.bench("schedule", unknown.path, status=2)
+    assert f"{unknown.path}:2:" in refused
+    assert "131/7/1 names no run" in refused
+    without = home.sheet("without", HEADER, ['132,1,x,{scripts}/clocked.py,"ncu(from=131/2/1)",'])
+    refused = " ".join(home.bench("schedule", without.path, "--dry-run", status=2).split())
+    assert "131/2/1 has no profile of kernels: profile it by nsys or torch first" in refused
+    refused = home.bench("run", "--listeners", f"ncu(from={examined['run_id'][:8]})", "--", "true", status=2)
+    assert "has no profile of kernels" in refused

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from hypergauge.core.calls import Call
 from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording, UnreadableReport, recorded
 
-__all__ = ["read_export"]
+__all__ = ["read_calls", "read_export"]
 
 _NANOSECOND = 1e-9
 # Statement by table and kind; a table is there only if the run had such events. Times are nanoseconds of the session.
@@ -48,10 +49,22 @@ def read_export(path: Path, phases: Phases) -> Recording:
     UnreadableReport
         The file is no complete export.
     """
+    calls, start = _read(path)
+    return recorded(calls, phases, start)
+
+
+def read_calls(path: Path) -> list[Call]:
+    """Return the calls of an export with their Unix times; raise as `read_export` does. Old exports have no such times."""
+    calls, start = _read(path)
+    return [] if start is None else [replace(one, start=one.start + start) for one in calls]
+
+
+def _read(path: Path) -> tuple[list[Call], float | None]:
+    """Return the calls of an export, and the Unix time at 0 of their clock."""
     try:
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
             tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
-            return recorded(_calls(connection, tables), phases, _session_start(connection, tables))
+            return list(_calls(connection, tables)), _session_start(connection, tables)
     except sqlite3.Error as error:
         raise UnreadableReport(f"it is no complete export of Nsight Systems: {error}") from None
 

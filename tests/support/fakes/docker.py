@@ -82,8 +82,6 @@ class Daemon:
         with self.lock:
             if name in self.containers:
                 return [125, f'docker: Error response from daemon: Conflict. The container name "/{name}" is already in use']
-            if words[0] == "python":
-                words[0] = sys.executable
             try:
                 process = subprocess.Popen(
                     words, env=environment, cwd=directory, stdin=subprocess.DEVNULL,
@@ -131,7 +129,8 @@ def call(what, descriptors=(), **request):
 
 
 def run(given):
-    environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME": "host"}
+    path = os.path.dirname(sys.executable) + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    environment = {"PATH": path, "HOSTNAME": "host"}
     for entry in given.env:
         name, equals, value = entry.partition("=")
         if equals:

@@ -70,7 +70,7 @@ _PROGRAM = """
 import os, subprocess, sys, time
 
 
-def run(name, report, overwrite, words):
+def run(name, report, overwrite, words, kernels=""):
     if os.environ.get("FAKE_PROFILER_REFUSES"):
         print(os.environ["FAKE_PROFILER_REFUSES"])
         sys.exit(1)
@@ -84,7 +84,7 @@ def run(name, report, overwrite, words):
     print(f"Processing events of {name} ...", flush=True)
     time.sleep(float(os.environ.get("FAKE_PROFILER_SECONDS", "0")))
     with open(report, "w") as file:
-        file.write(f"{name} {status}\\n")
+        file.write(f"{name} {status}{kernels}\\n")
     print(f"Generated: {report}", flush=True)
     sys.exit(0)
 
@@ -134,19 +134,21 @@ def ncu(words):
         import gzip
         sys.stdout.write(gzip.open(RAW_PAGE, "rt").read())
         return
-    overwrite, export = False, None
+    overwrite, export, kernels = False, None, ""
     while words and words[0].startswith("-"):
         option = words.pop(0)
         if option == "--force-overwrite":
             overwrite = True
         elif option == "--export":
             export = words.pop(0)
-        elif option in ("--set", "--launch-skip", "--launch-count", "--kernel-name", "--replay-mode"):
+        elif option == "--kernel-name":
+            kernels = " " + words.pop(0)
+        elif option in ("--set", "--launch-skip", "--launch-count", "--replay-mode"):
             words.pop(0)
         elif option != "--target-processes" or words.pop(0) not in ("all", "application-only"):
             refuse(option)
     print(f"==PROF== Connected to process {os.getpid()}", flush=True)
-    run("ncu", export + ".ncu-rep", overwrite, words)
+    run("ncu", export + ".ncu-rep", overwrite, words, kernels)
 
 
 PROGRAMS = {"nsys": nsys, "ncu": ncu}

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,12 @@ import pytest
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.processes import end_run
 from hypergauge.scheduler import profilers
-from hypergauge.scheduler.profilers import ProfiledCommand, problems, relay, reports, wrapped
+from hypergauge.scheduler.environments.containers import Container, Mount
+from hypergauge.scheduler.launch.launch import Command
+from hypergauge.scheduler.launch.profiled import profiled
+from hypergauge.scheduler.profilers import ProfiledCommand, nsight, problems, relay, reports
 from hypergauge.scheduler.profilers.nsight import Ncu
+from hypergauge.scheduler.profilers.word import split_word
 from tests.support.fakes.profilers import installed_profilers
 from tests.support.waiting import HUNG_SECONDS
 
@@ -44,12 +48,17 @@ def folder(tmp_path: Path) -> Iterator[RunFolder]:
 Start = Callable[..., ProfiledCommand]
 
 
+def wrapped_words(names: Sequence[str], words: Sequence[str], folder: RunFolder) -> tuple[str, ...]:
+    command = Command(tuple(words), folder.path, {})
+    return profiled(command, dict(map(split_word, names)), folder).words
+
+
 @pytest.fixture
 def start(folder: RunFolder) -> Start:
     """Start Python with `code` under profilers, as a supervisor does."""
 
     def start(names: str, code: str, **variables: str) -> ProfiledCommand:
-        words = wrapped(names.split("+"), [PYTHON, "-c", code], folder)
+        words = wrapped_words(names.split("+"), [PYTHON, "-c", code], folder)
         with folder.profiler_log.open("wb") as log:
             process = subprocess.Popen(
                 words,
@@ -108,7 +117,7 @@ def test_what_a_run_is_wrapped_in(
     (programs / "perf").write_text("")
     (programs / "perf").chmod(0o755)
     folders = {"bin": programs, "run": folder.path, "package": Path(relay.__file__).parent}
-    line = " ".join(wrapped(names, ["/env/bin/python", "train.py", "--epochs", "2"], folder))
+    line = " ".join(wrapped_words(names, ["/env/bin/python", "train.py", "--epochs", "2"], folder))
     assert line.endswith(inside.format(**folders))
     if outside is None:
         assert line.startswith("/env/bin/python ")
@@ -124,12 +133,12 @@ def test_the_relay_knows_the_mark_by_heart() -> None:
 
 def test_options_of_a_row_reach_the_profiler(programs: Path, folder: RunFolder) -> None:
     assert not list(problems(["nsys(trace=cuda,nvtx)"], PYTHON, script=True))
-    words = wrapped(["nsys(trace=cuda,nvtx)"], ["true"], folder)
+    words = wrapped_words(["nsys(trace=cuda,nvtx)"], ["true"], folder)
     assert "--trace=cuda,nvtx" in words
     assert "--sample=none" in words  # by default
-    words = wrapped(["ncu(launch-count=40,kernel-name=regex:gemm)"], ["true"], folder)
+    words = wrapped_words(["ncu(launch-count=40,kernel-name=regex:gemm)"], ["true"], folder)
     at = words.index("--launch-count")
-    assert words[at : at + 4] == ["--launch-count", "40", "--kernel-name", "regex:gemm"]
+    assert words[at : at + 4] == ("--launch-count", "40", "--kernel-name", "regex:gemm")
     assert profilers.around("nsys(trace=cuda,nvtx)+torch") == "nsys"
 
 
@@ -138,6 +147,7 @@ def test_options_of_a_row_reach_the_profiler(programs: Path, folder: RunFolder) 
     [
         ("nsys(tracing=cuda)", "nsys has no option 'tracing' (did you mean 'trace'?)"),
         ("nsys(sample=all)", "the option sample of nsys cannot be 'all'"),
+        ("ncu(from=20,kernel-name=gemm)", "the options from and kernel-name of ncu exclude each other"),
         ("ncu(launch-count=few)", "the option launch-count of ncu cannot be 'few'"),
         ("py-spy(rate=9)", "py-spy has no option 'rate': it has none"),
     ],
@@ -192,9 +202,38 @@ def test_an_interpreter_without_pytorch(tmp_path: Path) -> None:
     assert list(problems(["torch"], python, script=True)) == [expected]
 
 
-def test_a_container_cannot_be_seen_into() -> None:
-    assert list(problems(["nsys", "perf"], None, script=True)) == ["nsys+perf cannot profile inside a container"]
-    assert list(problems([], None, script=True)) == []
+def test_profilers_of_containers(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (programs / "perf").write_text("")
+    (programs / "perf").chmod(0o755)
+    refused = list(problems(["nsys", "perf", "py-spy", "torch"], None, script=True))
+    assert refused == [
+        "perf cannot profile inside a container",
+        "nsys and torch exclude each other: a GPU supports one profiler at a time",
+    ]
+    monkeypatch.setattr(nsight, "_SYSTEM_FOLDERS", (programs.parent,))
+    [refused_here] = problems(["nsys"], None, script=True)
+    assert refused_here.startswith(f"nsys is in {programs.parent}: a container sees it only where")
+    monkeypatch.setenv("PATH", str(programs.parent))
+    assert list(problems(["nsys"], None, script=True)) == [
+        "there is no program nsys in PATH: sudo apt-get install nsight-systems"
+    ]
+
+
+def test_a_profiler_runs_inside_the_container(programs: Path, folder: RunFolder) -> None:
+    container = Container("docker", "image", (Mount(Path("/data")),))
+    command = Command(("python3", "train.py"), folder.path, {}, python="python3", container=container)
+    inside = profiled(command, {"nsys": {}}, folder)
+    assert inside.words[-6:] == ("python3", "-IS", relay.__file__, str(folder.path), "python3", "train.py")
+    assert inside.words[0] == str(programs / "nsys")
+    assert inside.container is not None
+    seen = {mount.source: mount.read_only for mount in inside.container.mounts}
+    assert seen == {Path("/data"): False, programs.parent: True, Path(relay.__file__): True}
+    assert set(inside.container.inherited) == {"BENCH_RUN_ID", profilers.MARK}
+    traced = profiled(command, {"torch": {}}, folder)
+    assert traced.container is not None
+    assert traced.words[0] == "python3"
+    assert [mount.source.name for mount in traced.container.mounts] == ["data", "torch_trace.py"]
+    assert traced.container.inherited == ("BENCH_RUN_ID",)
 
 
 @pytest.mark.parametrize(
