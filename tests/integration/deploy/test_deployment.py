@@ -150,6 +150,44 @@ def test_from_nothing_to_a_chart_with_least_rights(site: Site, tmp_path: Path) -
         assert jit == ("off", "database"), "by roles.sql: the owner of the schema does not own the database"
 
 
+def test_the_transactions_of_the_service_rest_read_every_relation(site: Site, tmp_path: Path) -> None:
+    """The statements are those of https://docs.postgrest.org/en/v14/references/transactions.html."""
+    site.administer()
+    writer = site.database("owner").open()
+    with writer.connect() as connection:
+        world = World(writer, tmp_path / "spool", connection)
+        start = time.time() // 10 * 10 - 600
+        run_id = world.run(start, start + 300)
+        world.write(world.gauge("node_load1", [start + at for at in range(300)], [1.5] * 300))
+    settings = COMPOSE["services"]["rest"]["environment"]
+    path = f"{settings['PGRST_DB_SCHEMAS']},{settings['PGRST_DB_EXTRA_SEARCH_PATH']}"
+    with psycopg.connect(site.dsn("reader"), autocommit=True) as rest:
+
+        def get(main_query: str, *values: object) -> list[Any]:
+            with rest.transaction():
+                rest.execute("set transaction read only")
+                role = settings["PGRST_DB_ANON_ROLE"]
+                rest.execute("select set_config('search_path', %s, true), set_config('role', %s, true)", (path, role))
+                body = f"select coalesce(json_agg(_postgrest_t), '[]') from ({main_query}) _postgrest_t"
+                return list(rest.execute(body.encode(), values).fetchall()[0][0])
+
+        relations = get(
+            "select relname as name from pg_class where relnamespace = 'bench'::regnamespace and relkind in ('r', 'v', 'p')"
+        )
+        assert {"runs", "run_samples", "run_summary", "profile_entries"} <= {one["name"] for one in relations}
+        for relation in relations:
+            get(f"select * from bench.{relation['name']} limit 5")
+        [run] = get("select run_id, status from bench.runs where run_id = %s", run_id)
+        assert run == {"run_id": run_id, "status": "finished"}
+        points = get(
+            "select * from bench.run_chart(runs => %s, quantities => '{load}', start => null, stop => null, "
+            "step_ms => 60000, aligned => true, max_series => 40)",
+            [run_id],
+        )
+        assert {point["value"] for point in points} == {1.5}
+        assert len(points) == 5
+
+
 @pytest.mark.slow
 def test_users_have_logins_of_their_own(site: Site, tmp_path: Path) -> None:
     site.administer()

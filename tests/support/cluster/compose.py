@@ -11,7 +11,7 @@ import yaml
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "docker-compose.yml"
-PROFILES = ("host", "nvml", "dcgm", "dcgm-exporter", "replica", "store")
+PROFILES = ("host", "nvml", "dcgm", "dcgm-exporter", "replica", "store", "rest")
 
 _VARIABLE = re.compile(r"\$(?:(?P<escaped>\$)|\{(?P<name>\w+)(?::(?P<how>[-?])(?P<rest>[^}]*))?\})")
 
