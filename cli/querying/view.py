@@ -174,7 +174,9 @@ def _show_link(url: str, found: Found, *, json: bool) -> None:
 
 def _link(connection: Connection, found: Found, file: Path) -> str:
     from hypergauge.dashboards.grafana.links import view_link
+    from hypergauge.dashboards.grafana.views import check_whole
 
+    check_whole(found.view.charts)
     ids = list(found.runs)
     try:
         return view_link(found, workload_ids(connection, ids), set(software_keys(connection, ids)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.core.listing import listed
@@ -18,11 +18,17 @@ from hypergauge.sql.queries.summaries import coverage
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["from_view"]
+__all__ = ["check_whole", "from_view"]
 
 _MOST_LABELS = 3
 # Line styles of the second metric and of further ones.
 _STROKES = ({"fill": "dash", "dash": [10, 6]}, {"fill": "dot", "dash": [2, 5]})
+
+
+def check_whole(charts: Iterable[ViewChart]) -> None:
+    """Raise `BadRequest` if a chart is of a part of its runs."""
+    if any(chart.part for chart in charts):
+        raise BadRequest("Grafana's dashboards show whole runs: `bench open` shows a view of a part of them")
 
 
 def from_view(connection: Connection, found: Found, name: str) -> Json:
@@ -40,8 +46,7 @@ def from_view(connection: Connection, found: Found, name: str) -> Json:
         if metric not in known:
             raise BadRequest(f"the runs of this view have no {metric!r}{did_you_mean(metric, known)}")
     charts = found.view.charts
-    if any(chart.part for chart in charts):
-        raise BadRequest("Grafana's dashboards show whole runs: `bench open` shows a view of a part of them")
+    check_whole(charts)
     width = 24 if len(charts) == 1 else 12
     deleted = f" Deleted: {', '.join(found.deleted)}." if found.deleted else ""
     digest = hashlib.sha256(found.view.text().encode()).hexdigest()

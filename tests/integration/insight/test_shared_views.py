@@ -185,6 +185,9 @@ def test_a_view_is_a_link_to_grafana(desk: Desk) -> None:
     desk.write("view.json", [{"runs": pair, "metrics": ["loss"], "align": "step"}])
     output = desk.bench("open", "view.json", "--grafana", status=2)
     assert "`bench dashboards push view.json` makes a dashboard of this view" in output
+    desk.write("view.json", [{"runs": pair, "metrics": ["loss"], "from": "10"}])
+    output = desk.bench("open", "view.json", "--grafana", status=2)
+    assert "dashboards show whole runs: `bench open` shows a view of a part of them" in " ".join(output.split())
 
 
 def test_a_page_opens_in_the_browser_of_whoever_sits_there(desk: Desk) -> None:
