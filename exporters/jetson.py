@@ -2,17 +2,22 @@
 
 It reads `tegrastats` where that is installed, else the kernel's files, which containers have too. The GPU's metrics have
 the names of ``nvml``; metrics of the rest of the board begin with ``bench_jetson_``.
+
+The energy of the module is split among the host's runs, see `hypergauge.exporters.energy.split`. A Jetson measures power
+alone, so the energy is power times the time. Only a rail that feeds the whole module counts.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from prometheus_client.core import Metric
 
+from hypergauge.exporters.energy.run_energy import CpuReader, RunEnergy, energy_helps
 from hypergauge.exporters.serving.families import Families, Measurement
 from hypergauge.exporters.serving.gpu_helps import GPU_HELPS
 from hypergauge.exporters.serving.kernel_file import read_file
@@ -31,7 +36,13 @@ _HELPS = {
     "bench_jetson_memory_total_bytes": "Size of memory, shared by CPU and GPU.",
     "bench_jetson_memory_controller_utilization_ratio": "Used share of the memory's bandwidth.",
     "bench_jetson_memory_controller_clock_hertz": "Clock of the memory controller.",
+    **energy_helps("bench_jetson", "the whole module"),
 }
+# Input of the whole module: of Xavier NX, Orin NX, Orin Nano and TX2, and of Nano and TX1. Other modules, such as AGX Orin,
+# measure rails of which some feed others, and none is the whole.
+_INPUTS = ("VDD_IN", "POM_5V_IN")
+# A power value covers at most this time: longer gaps are unknown.
+_LONGEST_SECONDS = 60.0
 # https://docs.nvidia.com/jetson/archives/r36.4/DeveloperGuide/AT/JetsonLinuxDevelopmentTools/TegrastatsUtility.html;
 # the tests hold the formats of older releases.
 _RAM = re.compile(r"\bRAM (\d+)/(\d+)MB")
@@ -46,24 +57,27 @@ class JetsonExporter:
 
     Parameters
     ----------
-    options
-        Unused.
     root
         Folder of ``proc`` and ``sys``.
     command
         The command line of `tegrastats`.
+    cpu
+        Replacement for the reader of CPU times.
     """
 
     name = "jetson"
 
     def __init__(
         self,
-        options: ExporterOptions,  # noqa: ARG002
+        options: ExporterOptions,
         root: Path = Path("/"),
         command: tuple[str, ...] = ("tegrastats", "--interval"),
+        cpu: CpuReader | None = None,
     ) -> None:
         self._root, self._sys = root, root / "sys"
         self._tool = Tool(*command) if shutil.which(command[0]) else None
+        self._runs = RunEnergy(options, "bench_jetson", "rail", cpu)
+        self._module = _Module()
 
     def check(self) -> str | None:
         """Return the reason why nothing can be read: no Jetson, or a container without sensors."""
@@ -81,7 +95,11 @@ class JetsonExporter:
         ChildProcessError, TimeoutError
             `tegrastats` has ended or prints nothing, see `Tool.line`.
         """
-        return Families(_HELPS, self._files() if self._tool is None else parse_line(self._tool.line()))
+        read = list(self._files() if self._tool is None else parse_line(self._tool.line()))
+        for metric, labels, watts in read:
+            if metric == "bench_jetson_rail_power_watts" and labels["rail"] in _INPUTS and watts is not None:
+                self._module.add(labels["rail"], watts)
+        return Families(_HELPS, [*read, *self._runs.update(self._module.joules)])
 
     def close(self) -> None:
         """End `tegrastats`."""
@@ -107,6 +125,21 @@ class JetsonExporter:
             number = label.name.removeprefix("rail_name_")
             if milliwatts := read_file(label.with_name(f"in_power{number}_input")):
                 yield from _rail(read_file(label), int(milliwatts) / 1000)
+
+
+class _Module:
+    """Energy of the module since the first reading, by the rail of its input, in joules."""
+
+    def __init__(self) -> None:
+        self.joules: dict[str, float] = {}
+        self._time = 0.0
+
+    def add(self, rail: str, watts: float) -> None:
+        """Add the energy since the last reading at the power of now."""
+        now = time.monotonic()
+        seconds = min(now - self._time, _LONGEST_SECONDS) if rail in self.joules else 0.0
+        self.joules[rail] = self.joules.get(rail, 0.0) + max(watts, 0.0) * seconds
+        self._time = now
 
 
 def parse_line(line: str) -> Iterator[Measurement]:

@@ -3,15 +3,20 @@
 It reads Intel's and AMD's counters. Differences to node_exporter: a counter does not wrap around; the second interface to
 the same counters (``intel-rapl-mmio``) is left out, so that a sum over the series is the host's; the label ``index`` is
 always that of the package.
+
+The energy of packages and memory is also split among the host's runs, see `hypergauge.exporters.energy.split`. Nothing
+counts twice: a package includes its zones ``core`` and ``uncore``, its memory is a zone of its own, and ``psys`` includes
+packages, so that it is not split.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from prometheus_client.core import Metric
 
+from hypergauge.exporters.energy.run_energy import CpuReader, RunEnergy, energy_helps
 from hypergauge.exporters.serving.families import Families
 from hypergauge.exporters.serving.kernel_file import read_file
 from hypergauge.exporters.serving.registry import ExporterOptions
@@ -24,24 +29,30 @@ _HELPS = {
     f"node_rapl_{kind}_joules_total": f"Current RAPL {kind} value in joules."
     for kind in ("package", "dram", "core", "uncore", "psys")
 }
+# Kinds of zones whose energy is split among runs.
+_SPLIT = ("package", "dram")
+_RUN_HELPS = energy_helps("bench_rapl", "the CPU packages or their memory")
 _REMEDY = "sudo chmod a+r /sys/class/powercap/*/energy_uj"
 
 
 class RaplExporter:
-    """Exporter of the energy counters of all zones. It leaves out a zone that it may not read.
+    """Exporter of the energy counters of all zones, and of the share of each run.
+
+    It leaves out a zone that it may not read, and the shares of runs unless it reads all zones of that kind.
 
     Parameters
     ----------
-    options
-        Unused.
     root
         Folder of ``sys``.
+    cpu
+        Replacement for the reader of CPU times.
     """
 
     name = "rapl"
 
-    def __init__(self, options: ExporterOptions, root: Path = Path("/")) -> None:  # noqa: ARG002
+    def __init__(self, options: ExporterOptions, root: Path = Path("/"), cpu: CpuReader | None = None) -> None:
         self._zones = list(_zones(root))
+        self._runs = RunEnergy(options, "bench_rapl", "domain", cpu)
 
     def check(self) -> str | None:
         """Return the reason why no counter can be read, ``None`` where one can."""
@@ -59,21 +70,22 @@ class RaplExporter:
         OSError
             No counter can be read any more.
         """
-        measured = [
-            (zone.metric, {"index": zone.index, "path": zone.label}, joules)
-            for zone in self._zones
-            if (joules := zone.joules()) is not None
-        ]
-        if not measured:
+        read = [(zone, zone.joules()) for zone in self._zones]
+        if all(joules is None for _, joules in read):
             raise OSError("no energy counter can be read any more")
-        return Families(_HELPS, measured)
+        families = Families({**_HELPS, **_RUN_HELPS})
+        for zone, joules in read:
+            families.add(zone.metric, {"index": zone.index, "path": zone.label}, joules)
+        for measurement in self._runs.update({kind: _whole(read, kind) for kind in _SPLIT}):
+            families.add(*measurement)
+        return families
 
 
 class _Zone:
     """One energy counter."""
 
-    def __init__(self, path: Path, metric: str, index: str, label: str) -> None:
-        self.metric, self.index, self.label = metric, index, label
+    def __init__(self, path: Path, metric: str, kind: str, index: str, label: str) -> None:
+        self.metric, self.index, self.label, self.kind = metric, index, label, kind
         self._counter = path / "energy_uj"
         self._wraps_at = int(read_file(path / "max_energy_range_uj") or 0)
         self._last = self._wrapped = 0
@@ -100,6 +112,13 @@ class _Zone:
         return (self._wrapped + microjoules) / 1e6
 
 
+def _whole(read: Sequence[tuple[_Zone, float | None]], kind: str) -> float | None:
+    """Return the energy of all zones of a kind; ``None`` without such a zone, or where one cannot be read."""
+    found = [joules for zone, joules in read if zone.kind == kind]
+    known = [joules for joules in found if joules is not None]
+    return sum(known) if known and len(known) == len(found) else None
+
+
 def _zones(root: Path) -> Iterator[_Zone]:
     packages: dict[str, str] = {}
     # A package, intel-rapl:1, precedes its parts, intel-rapl:1:0.
@@ -107,4 +126,4 @@ def _zones(root: Path) -> Iterator[_Zone]:
         kind, _, index = read_file(path / "name").partition("-")
         packages[path.name] = index = index or packages.get(path.name.rpartition(":")[0], "0")
         if (metric := f"node_rapl_{kind}_joules_total") in _HELPS:
-            yield _Zone(path, metric, index, f"/{path.relative_to(root)}")
+            yield _Zone(path, metric, kind, index, f"/{path.relative_to(root)}")

@@ -21,7 +21,7 @@ _STATISTICS = {
         quantity: {"mean": f"{quantity}_mean", "max": f"{quantity}_max"}
         for quantity in ("gpu_utilization", "gpu_sm_active", "gpu_memory_used", "gpu_power")
     },
-    "gpu_energy_attributed": {"total": "gpu_energy_total"},
+    **{f"{part}_energy_attributed": {"total": f"{part}_energy_total"} for part in ("gpu", "cpu", "dram", "system")},
 }
 _OWN = ("process", "instance")
 # Markers in names of metrics that include other runs, or come from simulated devices.

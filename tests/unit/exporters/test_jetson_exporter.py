@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hypergauge.exporters.energy.cpu_time import CpuTime
 from hypergauge.exporters.jetson import JetsonExporter, parse_line
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.server import ExporterServer
+from tests.support.exporters.cpu_times import ScriptedCpuTimes
 from tests.support.exporters.golden import check_golden, promtool_findings
+from tests.support.exporters.process import END
 
-OPTIONS = ExporterOptions(home=Path("/nowhere"))
+OPTIONS = ExporterOptions(home=Path("/nowhere"), own_runs=True)  # without the runs of other tests
 LINES = dict(
     line.split(": ", 1) for line in (Path(__file__).parents[2] / "data/tools/tegrastats.txt").read_text().splitlines()
 )
@@ -168,7 +172,30 @@ def test_without_the_tool_the_kernels_files_are_read(name: str, files: dict[str,
     check_golden(name, exporter.collect())
 
 
-@pytest.mark.parametrize("name", ["jetson-agx-orin", "jetson-files-orin", "jetson-files-xavier"])
+def test_runs_share_the_energy_of_the_whole_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chip = "sys/bus/i2c/drivers/ina3221/1-0040/hwmon/hwmon1"
+    files = {
+        f"{chip}/in1_label": "VDD_IN\n",
+        f"{chip}/in1_input": "5000\n",
+        f"{chip}/curr1_input": "1000\n",
+        f"{chip}/in2_label": "VDD_CPU_GPU_CV\n",
+        f"{chip}/in2_input": "5000\n",
+        f"{chip}/curr2_input": "400\n",
+    }
+    ended, live = "0" * 31 + "1", "0" * 31 + "2"
+    times = iter([CpuTime(2, 0.1, 11.9, {}), CpuTime(2, 4, 8, {ended: 2, live: 1})])
+    end = replace(END, started_at=1700000000.0, ended_at=1700000002.25)
+    cpu = ScriptedCpuTimes(times, {live: 1700000000.5}, {ended: end})
+    exporter = JetsonExporter(OPTIONS, lay_out(tmp_path, files), NONE, cpu)
+    for at in (100.0, 102.0):  # 5 W
+        monkeypatch.setattr("hypergauge.exporters.jetson.time.monotonic", lambda at=at: at)
+        list(exporter.collect())
+    (tmp_path / chip / "curr1_input").write_text("3000\n")  # 15 W
+    monkeypatch.setattr("hypergauge.exporters.jetson.time.monotonic", lambda: 104.0)
+    check_golden("jetson-orin-nx", exporter.collect())
+
+
+@pytest.mark.parametrize("name", ["jetson-agx-orin", "jetson-files-orin", "jetson-files-xavier", "jetson-orin-nx"])
 def test_promtool_has_no_findings(name: str) -> None:
     assert promtool_findings(name) == []
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hypergauge.exporters.energy.cpu_time import CpuTime
 from hypergauge.exporters.rapl import RaplExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
+from tests.support.exporters.cpu_times import ScriptedCpuTimes
 from tests.support.exporters.golden import check_golden, promtool_findings
+from tests.support.exporters.process import END
 
 WRAPS_AT = 262143328850
-OPTIONS = ExporterOptions(home=Path("/nowhere"))
+OPTIONS = ExporterOptions(home=Path("/nowhere"), own_runs=True)  # without the runs of other tests
 POWERCAP = "/sys/class/powercap"
 
 
@@ -30,6 +34,7 @@ def values(exporter: RaplExporter) -> dict[tuple[str, str, str], float]:
         (sample.name, sample.labels["index"], sample.labels["path"].removeprefix(f"{POWERCAP}/")): sample.value
         for family in exporter.collect()
         for sample in family.samples
+        if sample.name.startswith("node_")
     }
 
 
@@ -125,6 +130,36 @@ def test_check_names_the_remedy_for_unreadable_counters(server: Path) -> None:
     assert "`sudo chmod a+r /sys/class/powercap/*/energy_uj`" in reason
 
 
-@pytest.mark.parametrize("name", ["rapl-server", "rapl-laptop"])
+def parts(exporter: RaplExporter, domain: str) -> dict[str, float]:
+    """Return the totals of a split by the metric's middle word."""
+    return {
+        sample.name.split("_")[2]: sample.value
+        for family in exporter.collect()
+        for sample in family.samples
+        if sample.labels.get("domain") == domain
+    }
+
+
+def test_runs_have_their_share_by_cpu_time(server: Path) -> None:
+    ended, live = "0" * 31 + "1", "0" * 31 + "2"
+    times = iter([CpuTime(1, 0.1, 3.9, {}), CpuTime(1, 3, 1, {ended: 2, live: 0.5}), CpuTime(1, 3, 1, {live: 3})])
+    end = replace(END, started_at=1700000000.0, ended_at=1700000002.25)
+    cpu = ScriptedCpuTimes(times, {live: 1700000000.5}, {ended: end})
+    exporter = RaplExporter(OPTIONS, server, cpu)
+    package = [server / POWERCAP[1:] / f"intel-rapl:{socket}/energy_uj" for socket in (0, 1)]
+    memory = [server / POWERCAP[1:] / f"intel-rapl:{socket}:0/energy_uj" for socket in (0, 1)]
+    assert parts(exporter, "package") == {"idle": 0, "other": 0}
+    package[1].write_text("65000000\n")  # 60 W
+    memory[0].write_text("11250000\n")  # 4 W
+    assert parts(exporter, "dram") == {"idle": 4, "other": 0}
+    package[0].write_text("99671150\n")  # 100 J, past a wrap
+    package[1].write_text("85000000\n")  # 20 J
+    memory[1].write_text("11000000\n")  # 10 J
+    check_golden("rapl-runs", exporter.collect())
+    package[0].unlink()
+    assert parts(exporter, "package") == {"idle": 120, "other": 10, "attributed": 10}, "half of the host is not the host"
+
+
+@pytest.mark.parametrize("name", ["rapl-server", "rapl-laptop", "rapl-runs"])
 def test_promtool_has_no_findings(name: str) -> None:
     assert promtool_findings(name) == []
