@@ -13,8 +13,13 @@ from hypergauge.insight.comparison.columns import (
     COLUMNS,
     ENERGY_KEY,
     ENERGY_TO_TARGET,
+    EPOCH_ENERGY,
+    SAMPLE_ENERGY,
+    STEP_ENERGY,
     TIME_TO_TARGET,
+    TOTAL_ENERGY,
     is_of_energy,
+    is_of_total,
 )
 from hypergauge.insight.comparison.software import relevance
 from hypergauge.sql.runs.selection import with_sharing
@@ -37,14 +42,23 @@ _TITLES = {
     "gpu_peak_memory_bytes": "GPU memory",
     "gpu_power_watts": "GPU power",
     ENERGY_KEY: "GPU energy",
+    "cpu_energy_joules": "CPU energy",
+    "dram_energy_joules": "memory energy",
+    "system_energy_joules": "system energy",
+    TOTAL_ENERGY: "energy",
+    EPOCH_ENERGY: "energy per epoch",
+    STEP_ENERGY: "energy per step",
+    SAMPLE_ENERGY: "energy per sample",
     CO2_KEY: "CO₂",
 }
 # Columns by importance: narrow tables hide the last ones first.
 _IMPORTANT = (
-    "duration_seconds", "makespan_seconds", TIME_TO_TARGET, ENERGY_TO_TARGET, ENERGY_KEY, "gpu_sm_active",
+    "duration_seconds", "makespan_seconds", TIME_TO_TARGET, ENERGY_TO_TARGET, ENERGY_KEY, TOTAL_ENERGY, "gpu_sm_active",
     "software", "cost", "gpu_utilization", "gpu_peak_memory_bytes", "gpu_power_watts", "cpu_utilization", "peak_memory_bytes",
+    EPOCH_ENERGY, SAMPLE_ENERGY, STEP_ENERGY, "cpu_energy_joules", "dram_energy_joules", "system_energy_joules",
     CO2_KEY, "further software", "cpu_seconds", "disk_read_bytes", "disk_write_bytes",
 )  # fmt: skip
+_PARTS = {"gpu": "GPUs", "cpu": "CPU packages", "dram": "memory", "system": "the whole system"}
 # Software metrics that a table has by default, and those of them that a narrow one keeps.
 _MOST_SOFTWARE, _MAIN_SOFTWARE = 6, 2
 # Suffixes of a value.
@@ -119,7 +133,7 @@ def sheet(found: Comparison, metrics: Sequence[str] = (), *, everything: bool = 
         shown, hidden = chosen, []
     else:
         most = len(software) if everything else _MOST_SOFTWARE
-        shown, hidden = [*keys, *software[:most]], software[most:]
+        shown, hidden = [*_distinct(found, keys), *software[:most]], software[most:]
     attempts = [Heading("attempts", "attempts")] if found.by == "row" else []
     columns = (*attempts, *(Heading(key, _heading(found, key), _rank(key, software)) for key in shown))
     lines = []
@@ -136,6 +150,12 @@ def _keys(found: Comparison) -> list[str]:
     """Return the columns with values. Columns of zeros would take the space of columns that matter."""
     keys = dict.fromkeys(key for entry in found.entries for key in entry.values)
     return [key for key in keys if any(entry.values.get(key, 0) > 0 for entry in found.entries)]
+
+
+def _distinct(found: Comparison, keys: Iterable[str]) -> list[str]:
+    """Return the columns without a total that repeats the energy of the GPUs."""
+    repeats = all(entry.energy_parts in ((), ("gpu",)) for entry in found.entries)
+    return [key for key in keys if not (repeats and key == TOTAL_ENERGY)]
 
 
 def _names(found: Comparison, keys: Iterable[str], software: Iterable[str]) -> dict[str, str]:
@@ -174,9 +194,24 @@ def _notes(entries: Sequence[Entry], keys: Sequence[str]) -> list[str]:
         notes.append(f"{_SHARED} of the whole GPU or shared with other runs: not the run's own")
     if _WITH_IDLE in marks:
         notes.append(f"{_WITH_IDLE} includes idle energy of its GPUs")
+    kinds = {entry.energy_parts for entry in entries if any(is_of_total(key) and key in entry.values for key in keys)}
+    if kinds - {("gpu",)}:
+        notes.append(_energy_note(entries))
     if _OF_HOST in marks:
         notes.append(f"{_OF_HOST} of the whole host: not the run's own")
     return notes
+
+
+def _energy_note(entries: Sequence[Entry]) -> str:
+    """Return the parts of the totals, by the entries that have them."""
+    of: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry.energy_parts:
+            of.setdefault(", ".join(_PARTS[part] for part in entry.energy_parts), []).append(entry.label)
+    if len(of) == 1:
+        return f"energy is that of {next(iter(of))}"
+    each = "; ".join(f"{parts} in {', '.join(labels)}" for parts, labels in of.items())
+    return f"energy has different parts, and is not compared between them: {each}"
 
 
 def _part(found: Comparison) -> str | None:

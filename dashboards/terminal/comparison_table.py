@@ -15,7 +15,7 @@ from rich.table import Table
 
 from hypergauge.core.listing import listed
 from hypergauge.dashboards.terminal.tables import status, table
-from hypergauge.insight.comparison.columns import ENERGY_KEY
+from hypergauge.insight.comparison.columns import ENERGY_KEY, PARTS, is_of_total
 
 if TYPE_CHECKING:
     from hypergauge.dashboards.terminal.comparison_sheet import Cell, Sheet
@@ -79,12 +79,16 @@ def markdown(read: Sheet, notices: Iterable[str] = ()) -> str:
 def csv_text(found: Comparison, read: Sheet) -> str:
     """Return a comparison as CSV: values in SI units, and relative changes against the baseline if there is one.
 
-    At the end each measured value has its scope, which shows whether it is the run's own, and energy has its method.
+    At the end each measured value has its scope, which shows whether it is the run's own, and energy has its methods and parts.
     """
     keys = [column.key for column in read.columns if column.key != "attempts"]
     changes = keys if found.baseline is not None else []
     measured = [key for key in keys if any(key in entry.scopes for entry in found.entries)]
-    energy = ["gpu_energy_method"] if ENERGY_KEY in measured else []
+    energy = [
+        *(["gpu_energy_method"] if ENERGY_KEY in measured else []),
+        *(["host_energy_method"] if any(key in PARTS for key in measured if key != ENERGY_KEY) else []),
+        *(["energy_parts"] if any(map(is_of_total, keys)) else []),
+    ]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     more = (*(f"change_{key}" for key in changes), *(f"scope_{key}" for key in measured), *energy)
@@ -93,7 +97,12 @@ def csv_text(found: Comparison, read: Sheet) -> str:
         values = [entry.value(key) for key in keys]
         changed = [entry.changes.get(key) for key in changes]
         scopes = [entry.scopes.get(key) for key in measured]
-        methods = [entry.energy_method for _ in energy]
+        of_energy = {
+            "gpu_energy_method": entry.energy_method,
+            "host_energy_method": entry.host_energy_method,
+            "energy_parts": "+".join(entry.energy_parts),
+        }
+        methods = [of_energy[name] for name in energy]
         head = [entry.label, entry.name, entry.status, str(entry.simulated).lower()]
         writer.writerow([*head, *values, *changed, *scopes, *methods])
     return text.getvalue()

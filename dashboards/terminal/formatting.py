@@ -42,7 +42,7 @@ def value_text(key: str, value: float | None) -> str:
     if key.endswith("_watts"):
         return f"{value:.0f} W"
     if key.endswith("_joules"):
-        return f"{value / 1000:.1f} kJ" if value >= 10_000 else f"{value:.0f} J"
+        return _joules(value)
     if key == CO2_KEY:
         return f"{value / 1000:.2f} kg" if value >= 1000 else f"{value:.3g} g"
     return f"{value:.2f}" if key.startswith("cost_") and value >= 1 else f"{value:.4g}"
@@ -61,6 +61,14 @@ def _evidence(key: str, value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value_text("_bytes", value) if key.endswith("_bytes") else f"{value:.3g}"
     return str(value)
+
+
+def _joules(value: float) -> str:
+    if value >= 10_000:
+        return f"{value / 1000:.1f} kJ"
+    if value >= 9.95:
+        return f"{value:.0f} J"
+    return f"{value * 1000:.3g} mJ" if 0 < value < 0.0995 else f"{value:.2g} J"
 
 
 def _bytes(value: float) -> str:

@@ -122,7 +122,7 @@ class HostSplit:
         watched_joules, watched_seconds, busy, idle_time = self._watched
         if watched_seconds >= _SHORTEST_SECONDS:
             self._lowest_watts = min(self._lowest_watts, watched_joules / watched_seconds)
-            self._seen_idle = self._seen_idle or 0 < busy + idle_time and busy <= _IDLE_SHARE * (busy + idle_time)
+            self._seen_idle = self._seen_idle or (busy + idle_time > 0 and busy <= _IDLE_SHARE * (busy + idle_time))
             self._watched = [0.0, 0.0, 0.0, 0.0]
         if self._lowest_watts == math.inf:
             return joules

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from hypergauge.insight.comparison.columns import ENERGY_KEY, SCOPES, is_summed
+from hypergauge.insight.comparison.columns import ENERGY_KEY, PARTS, SCOPES, is_summed
+from hypergauge.insight.comparison.energy import together as with_energy
 from hypergauge.insight.comparison.entry import Entry, Missing
 from hypergauge.insight.sharing.concurrent_runs import passes
 from hypergauge.sql.queries.notices import Reason
@@ -32,11 +33,11 @@ def row_entry(label: str, group: Sequence[Entry]) -> Entry:
         for key, value in (*entry.values.items(), *entry.software.items()):
             if value is not None:
                 found.setdefault(key, []).append(value)
+    together = replace(together, values={key: statistics.fmean(found[key]) for key in together.values if key in found})
     return replace(
-        together,
+        with_energy(together, counted),
         status=_status(group),
         runs=tuple(run for entry in group for run in entry.runs),
-        values={key: statistics.fmean(found[key]) for key in together.values if key in found},
         deviations={key: statistics.stdev(some) for key, some in found.items() if len(some) > 1},
         energy_divided=any(entry.energy_divided for entry in counted),
         counted=tuple(run.attempt for entry in counted for run in entry.runs),
@@ -50,7 +51,8 @@ def _status(group: Iterable[Entry]) -> str:
 
 def workload_entry(label: str, group: Sequence[tuple[Entry, Entry]]) -> Entry:
     """Return the aggregate of runs and their parts of shared amounts, with the makespan of simultaneous runs."""
-    together = _together(label, [entry for entry, _ in group], [part for _, part in group])
+    entries = [entry for entry, _ in group]
+    together = with_energy(_together(label, entries, [part for _, part in group]), entries)
     when = together.intervals or together.runs
     starts = [one.started_at for one in when if one.started_at is not None]
     ends = [one.ended_at for one in when if one.ended_at is not None]
@@ -87,17 +89,21 @@ def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> E
     own = [entry.coverage for entry in group if entry.coverage is not None]
     covered = [entry.gpu_coverage for entry in group if entry.gpu_coverage is not None]
     methods = sorted({entry.energy_method for entry in group if entry.energy_method})
+    host_methods = sorted({entry.host_energy_method for entry in group if entry.host_energy_method})
     return Entry(
         label, ", ".join(dict.fromkeys(e.name for e in group)), _status(group), runs, values, scopes, software, spread=spread,
         simulated=any(entry.simulated for entry in group), energy_method="+".join(methods) or None,
+        host_energy_method="+".join(host_methods) or None,
         coverage=min(own, default=None), gpu_coverage=min(covered, default=None), intervals=intervals,
         target=group[0].target, missing=missing,
     )  # fmt: skip
 
 
 def _without_energy(group: Sequence[Entry]) -> Iterable[Missing]:
-    """Yield the runs on GPUs without an energy of their own, if others have one: the sum would lack a part."""
-    if any(ENERGY_KEY in entry.values for entry in group):
-        for entry in group:
-            if ENERGY_KEY not in entry.values and entry.gpu_coverage is not None:
-                yield Missing(ENERGY_KEY, entry.label, Reason("no_own_energy"))
+    """Yield the runs without an energy of their own, if others have one: the sum would lack a part."""
+    for key in PARTS:
+        if any(key in entry.values for entry in group):
+            for entry in group:
+                # A run without GPUs has no energy of one.
+                if key not in entry.values and (key != ENERGY_KEY or entry.gpu_coverage is not None):
+                    yield Missing(key, entry.label, Reason("no_own_energy"))

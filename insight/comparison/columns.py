@@ -13,13 +13,20 @@ __all__ = [
     "COLUMNS",
     "ENERGY_KEY",
     "ENERGY_TO_TARGET",
+    "EPOCH_ENERGY",
+    "PARTS",
+    "SAMPLE_ENERGY",
     "SCOPES",
+    "STEP_ENERGY",
+    "SYSTEM_ENERGY",
     "TIME_TO_TARGET",
+    "TOTAL_ENERGY",
     "WHOLE_GPU",
     "Column",
     "ColumnValues",
     "cost_key",
     "is_of_energy",
+    "is_of_total",
     "is_summed",
     "values_of",
 ]
@@ -28,6 +35,14 @@ __all__ = [
 SCOPES = ("process", "instance", "device", "host")
 
 ENERGY_KEY = "gpu_energy_joules"
+# Energy of the whole system, such as a Jetson module: it includes all others.
+SYSTEM_ENERGY = "system_energy_joules"
+# Parts of a run's total energy: the name of each column.
+PARTS = {ENERGY_KEY: "gpu", "cpu_energy_joules": "cpu", "dram_energy_joules": "dram", SYSTEM_ENERGY: "system"}
+TOTAL_ENERGY = "energy_joules"
+EPOCH_ENERGY = "energy_per_epoch_joules"
+STEP_ENERGY = "energy_per_step_joules"
+SAMPLE_ENERGY = "energy_per_sample_joules"
 CO2_KEY = "co2_grams"
 TIME_TO_TARGET = "time_to_target_seconds"
 ENERGY_TO_TARGET = "energy_to_target_joules"
@@ -71,6 +86,7 @@ COLUMNS = (
     Column("gpu_peak_memory_bytes", "gpu_memory_used", "max", "mean", own=False),
     Column("gpu_power_watts", "gpu_power", "mean", "mean", own=False),
     Column(ENERGY_KEY, _ATTRIBUTED, "total", "sum"),
+    *(Column(key, f"{name}_energy_attributed", "total", "sum") for key, name in PARTS.items() if key != ENERGY_KEY),
 )
 
 _SUMMED = frozenset(column.key for column in COLUMNS if column.over == "sum") | {CO2_KEY, ENERGY_TO_TARGET}
@@ -88,7 +104,12 @@ def is_summed(key: str) -> bool:
 
 def is_of_energy(key: str) -> bool:
     """Return whether a value depends on the run's energy method."""
-    return key in (ENERGY_KEY, ENERGY_TO_TARGET, CO2_KEY) or key.startswith(_COST)
+    return key in (ENERGY_KEY, ENERGY_TO_TARGET, CO2_KEY) or is_of_total(key) or key.startswith(_COST)
+
+
+def is_of_total(key: str) -> bool:
+    """Return whether a value depends on which parts of a run's energy are known."""
+    return key in (TOTAL_ENERGY, EPOCH_ENERGY, STEP_ENERGY, SAMPLE_ENERGY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from typing import Any
 from hypergauge.core.errors import BadRequest, NoData
 from hypergauge.insight.comparison.aggregate import finished, row_entry, workload_entry
 from hypergauge.insight.comparison.alignment import check_align
-from hypergauge.insight.comparison.columns import is_of_energy, values_of
+from hypergauge.insight.comparison.columns import is_of_energy, is_of_total, values_of
+from hypergauge.insight.comparison.energy import per_unit, with_total
 from hypergauge.insight.comparison.entry import Entry, Further
 from hypergauge.insight.comparison.shared import SHARED_SCOPES, parts
 from hypergauge.insight.comparison.verdicts import Gate
@@ -162,6 +163,7 @@ def _entries(
         for run in runs
     ]  # fmt: skip
     entries = [replace(entry, label=_label(entry.runs[0], "run", repeated)) for entry in entries]
+    entries = per_unit(connection, [with_total(entry) for entry in entries], intervals)
     counted = parts(connection, entries, scope) if by == "workload" and scope in SHARED_SCOPES else entries
     for add in further:
         same = counted is entries
@@ -190,6 +192,7 @@ def _run_entry(
     return Entry(
         run.label, run.name, run.status, (run,), values, measured.scopes, final, measured.quantities,
         simulated=facts.simulated, energy_method=measured.energy_method, energy_divided=facts.energy_divided,
+        host_energy_method=facts.host_energy_method,
         coverage=coverage, gpu_coverage=measured.gpu_coverage, intervals=(interval,) if interval else (),
     )  # fmt: skip
 
@@ -216,6 +219,8 @@ def _against(entry: Entry, base: Entry) -> Entry:
         for key, value in mine.items():
             other = theirs.get(key)
             if is_of_energy(key) and _energies_differ_in_kind(entry, base):
+                continue
+            if is_of_total(key) and entry.energy_parts != base.energy_parts:
                 continue
             if value is not None and other:
                 changes[key] = value / other - 1

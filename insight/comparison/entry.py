@@ -63,6 +63,10 @@ class Entry:
         Times in which shared values count for this run of a workload.
     energy_divided
         Whether its energy is an equal part of that of several processes; never that of a workload, which is a sum.
+    energy_parts
+        Parts of its total energy: of ``gpu``, ``cpu``, ``dram``, or ``system`` for all of them.
+    host_energy_method
+        The exporter's method of attribution of the others than the GPU's.
     energy_method, coverage, gpu_coverage
         See `hypergauge.insight.comparison.columns.ColumnValues`; of a workload, all methods joined by ``+``, and the least coverage.
         The coverage is ``None`` if rows chose exporters without that of processes.
@@ -83,6 +87,8 @@ class Entry:
     simulated: bool = False
     energy_method: str | None = None
     energy_divided: bool = False
+    energy_parts: tuple[str, ...] = ()
+    host_energy_method: str | None = None
     coverage: float | None = 0.0
     gpu_coverage: float | None = None
     intervals: tuple[Interval, ...] = ()
@@ -146,6 +152,8 @@ def _run(entry: Entry) -> dict[str, Any]:
         "coverage": entry.coverage,
         "gpu_coverage": entry.gpu_coverage,
         "gpu_energy_method": entry.energy_method,
+        "host_energy_method": entry.host_energy_method,
+        "energy_parts": entry.energy_parts,
         "target": entry.target,
         "missing": [one.as_dict() for one in entry.missing],
         "scopes": entry.scopes,
@@ -182,6 +190,8 @@ def _group(entry: Entry) -> dict[str, Any]:
         "coverage": entry.coverage,
         "gpu_coverage": entry.gpu_coverage,
         "gpu_energy_method": entry.energy_method,
+        "host_energy_method": entry.host_energy_method,
+        "energy_parts": entry.energy_parts,
         "target": entry.target,
         "missing": [one.as_dict() for one in entry.missing],
         "scopes": entry.scopes,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hypergauge.core.errors import BadRequest, did_you_mean
-from hypergauge.insight.comparison.columns import COLUMNS, ENERGY_KEY
+from hypergauge.insight.comparison.columns import COLUMNS, ENERGY_KEY, is_of_total
 from hypergauge.insight.comparison.comparison import Comparison
 from hypergauge.insight.comparison.entry import Entry
 from hypergauge.sql.queries.charts.axes import Pace, paces
@@ -81,9 +81,11 @@ def _of_run(entry: Entry, pace: Mapping[str, Pace | None]) -> dict[str, RunValue
         if quantity["mean"] is not None:
             found[name] = RunValue(name, quantity["mean"], quantity["unit"], quantity["scope"])
     for key, value in entry.values.items():
-        is_energy = key == ENERGY_KEY
+        is_energy = key == ENERGY_KEY or is_of_total(key)
+        # Totals of different parts differ in kind, as values of different scopes do.
+        scope = "+".join(entry.energy_parts) if is_of_total(key) else entry.scopes.get(key, "")
         found[key] = RunValue(
-            key, value, _unit(key), entry.scopes.get(key, ""),
+            key, value, _unit(key), scope,
             idle=is_energy and entry.has_idle_energy, divided=is_energy and entry.energy_divided,
         )  # fmt: skip
     found |= {name: found[key] for name, key in _SHORT.items() if key in found}

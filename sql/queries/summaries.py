@@ -103,12 +103,15 @@ class GpuFacts:
         Method of energy attribution, as labeled by the exporter; several are joined by ``+``.
     energy_divided
         Whether its energy is an equal part of that of several processes.
+    host_energy_method
+        The methods of attribution of the energy of CPU, memory or the whole system, also joined.
     """
 
     gpus: int
     simulated: bool
     energy_method: str | None
     energy_divided: bool
+    host_energy_method: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +147,14 @@ def gpu_facts(connection: Connection, run_ids: Sequence[str]) -> dict[str, GpuFa
     rows = connection.execute(
         """
         select r.run_id, (select count(*) from placements where run_id = r.run_id and gpu_uuid is not null),
-               on_simulated_gpus(r), x.method, r.run_id in (select energy_divided(%(runs)s))
+               on_simulated_gpus(r), x.method, r.run_id in (select energy_divided(%(runs)s)),
+               x.host_method
         from runs r cross join lateral (
-            select string_agg(distinct s.labels ->> 'method', '+') as method
+            select string_agg(distinct s.labels ->> 'method', '+') filter (where s.quantity = 'gpu_energy_attributed') as method,
+                   string_agg(distinct s.labels ->> 'method', '+') filter (where s.quantity <> 'gpu_energy_attributed') as host_method
             from places p join series s using (place_id)
-            where p.run_id = r.run_id and s.quantity = 'gpu_energy_attributed') x
+            where p.run_id = r.run_id
+              and s.quantity = any('{gpu_energy_attributed,cpu_energy_attributed,dram_energy_attributed,system_energy_attributed}')) x
         where r.run_id = any(%(runs)s)
         """,
         {"runs": list(run_ids)},

@@ -19,6 +19,7 @@ __all__ = [
     "phase_names",
     "positions",
     "spans",
+    "tracked_counts",
     "training_phases",
     "without_raw_samples",
 ]
@@ -167,6 +168,31 @@ def paces(
         },
     )
     return {row.run_id: row for row in rows}
+
+
+def tracked_counts(
+    connection: Connection, run_ids: Sequence[str], kind: str, within: Mapping[str, Interval]
+) -> dict[str, float]:
+    """Return the completed spans of a kind (``epoch``, ``step``) by run; `within` limits some runs to an interval.
+
+    The numbers count, so that a script may track every tenth step. Runs without such spans are missing.
+    """
+    rows = connection.execute(
+        """
+        select run_id, max(next_position) - min(position) as tracked
+        from unnest(%(runs)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) as requested (run_id, starts, ends)
+        cross join lateral span_points(run_id, %(kind)s)
+        where next_position > position and (starts is null or started_at + (ended_at - started_at) / 2 between starts and ends)
+        group by run_id
+        """,
+        {
+            "runs": list(run_ids),
+            "starts": [one.started_at if (one := within.get(run)) else None for run in run_ids],
+            "ends": [one.ended_at if (one := within.get(run)) else None for run in run_ids],
+            "kind": kind,
+        },
+    ).fetchall()
+    return dict(rows)
 
 
 def training_phases(connection: Connection, run_ids: Sequence[str]) -> dict[str, str]:

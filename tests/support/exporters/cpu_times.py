@@ -13,9 +13,7 @@ __all__ = ["ScriptedCpuTimes"]
 class ScriptedCpuTimes:
     """CPU times in the order of readings; the first reading has none, as in `CpuTimes`."""
 
-    def __init__(
-        self, times: Iterator[CpuTime], live: Mapping[str, float | None], ended: Mapping[str, RunEnd]
-    ) -> None:
+    def __init__(self, times: Iterator[CpuTime], live: Mapping[str, float | None], ended: Mapping[str, RunEnd]) -> None:
         self.live, self.ended = live, ended
         self._times = times
         self._read = False

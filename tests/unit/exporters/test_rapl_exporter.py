@@ -13,20 +13,10 @@ from hypergauge.exporters.rapl import RaplExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
 from tests.support.exporters.cpu_times import ScriptedCpuTimes
 from tests.support.exporters.golden import check_golden, promtool_findings
+from tests.support.exporters.powercap import POWERCAP, WRAPS_AT, zone
 from tests.support.exporters.process import END
 
-WRAPS_AT = 262143328850
 OPTIONS = ExporterOptions(home=Path("/nowhere"), own_runs=True)  # without the runs of other tests
-POWERCAP = "/sys/class/powercap"
-
-
-def zone(root: Path, folder: str, name: str, microjoules: int) -> Path:
-    path = root / POWERCAP[1:] / folder
-    path.mkdir(parents=True)
-    (path / "name").write_text(f"{name}\n")
-    (path / "max_energy_range_uj").write_text(f"{WRAPS_AT}\n")
-    (path / "energy_uj").write_text(f"{microjoules}\n")
-    return path
 
 
 def values(exporter: RaplExporter) -> dict[tuple[str, str, str], float]:
@@ -157,7 +147,9 @@ def test_runs_have_their_share_by_cpu_time(server: Path) -> None:
     memory[1].write_text("11000000\n")  # 10 J
     check_golden("rapl-runs", exporter.collect())
     package[0].unlink()
-    assert parts(exporter, "package") == {"idle": 120, "other": 10, "attributed": 10}, "half of the host is not the host"
+    assert parts(exporter, "package") == {"idle": 120, "other": 10, "attributed": 10}, (
+        "half of the host is not the host"
+    )
 
 
 @pytest.mark.parametrize("name", ["rapl-server", "rapl-laptop", "rapl-runs"])
