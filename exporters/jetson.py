@@ -38,7 +38,7 @@ _HELPS = {
     "bench_jetson_memory_controller_clock_hertz": "Clock of the memory controller.",
     **energy_helps("bench_jetson", "the whole module"),
 }
-# Input of the whole module: of Xavier NX, Orin NX, Orin Nano and TX2, and of Nano and TX1. Other modules, such as AGX Orin,
+# Input of the whole module: of Orin NX, Orin Nano, Xavier NX, TX2 and TX1, and of Nano. Other modules, such as AGX Orin,
 # measure rails of which some feed others, and none is the whole.
 _INPUTS = ("VDD_IN", "POM_5V_IN")
 # A power value covers at most this time: longer gaps are unknown.
