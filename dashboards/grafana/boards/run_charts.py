@@ -74,6 +74,21 @@ def host() -> list[Json]:
             [_around("network_receive", "received", "A"), _around("network_transmit", "sent")],
             unit="binBps",
         ),
+        _chart(
+            "Power of CPU and memory",
+            [
+                _own("cpu_energy_attributed", "CPU of this run, above idle"),
+                _own("dram_energy_attributed", "memory of this run, above idle", "B"),
+                _own("system_energy_attributed", "system of this run, above idle", "C"),
+                _around("cpu_power", "CPU packages", "D"),
+                _around("dram_power", "memory", "E"),
+                _around("system_power", "whole system", "F"),
+            ],
+            unit="watt",
+            width=24,
+            overrides=(),
+            description="The run's parts by its CPU time. A system includes the others.",
+        ),
     ]
 
 
