@@ -18,6 +18,8 @@ from hypergauge.exporters.serving.registry import ExporterOptions
 __all__ = ["CpuTime", "CpuTimes"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+# Longest delay between a run's start and the first reading that sees it, in seconds.
+_SLACK = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class CpuTimes:
         self._usage: dict[str, RunUsage] = {}
         self._counted: dict[str, float] = {}
         self._host: tuple[float, float] | None = None
-        self._time = 0.0
+        self._time = self._read_at = 0.0  # of the last reading: monotonic, and Unix seconds
         self.live: dict[str, float | None] = {}
 
     @property
@@ -94,11 +96,20 @@ class CpuTimes:
         last_host, self._host = self._host, host
         last, self._counted = self._counted, totals
         seconds, self._time = read_at - self._time, read_at
+        last_at, self._read_at = self._read_at, now
         if last_host is None or host is None:
             return None
         busy, idle = (max(mine - before, 0.0) for mine, before in zip(host, last_host, strict=True))
-        runs = {run_id: total - last.get(run_id, 0.0) for run_id, total in totals.items()}
-        return CpuTime(seconds, busy, idle, {run_id: used for run_id, used in runs.items() if used > 0})
+        used = {
+            run_id: total - last.get(run_id, total if self._began_before(run_id, last_at) else 0.0)
+            for run_id, total in totals.items()
+        }
+        return CpuTime(seconds, busy, idle, {run_id: one for run_id, one in used.items() if one > 0})
+
+    def _began_before(self, run_id: str, last_at: float) -> bool:
+        """Return whether a run that is seen first now has used its time before the last reading."""
+        started_at = self.ended[run_id].started_at if run_id in self.ended else self.live.get(run_id)
+        return started_at is not None and started_at < last_at - _SLACK
 
 
 def _host_seconds() -> tuple[float, float] | None:

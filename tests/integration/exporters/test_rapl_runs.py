@@ -27,7 +27,7 @@ from hypergauge.exporters.rapl import RaplExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.server import ExporterServer
 from tests.support.exporters.powercap import Counter, zone
-from tests.support.exporters.process import BURN, END, folder
+from tests.support.exporters.process import BURN, END
 from tests.support.waiting import HUNG_SECONDS, wait_for_environment
 
 # A child burns for each line that it reads, and says when it has.
@@ -84,7 +84,8 @@ class Host:
     memory: list[Counter]
     stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
-    def run(self) -> Run:
+    def run(self, *, known: bool = True) -> Run:
+        """Start a run; the exporter knows it as soon as it has a state."""
         run_id, started_at = uuid.uuid4().hex, time.time()
         process = self.stack.enter_context(
             subprocess.Popen(
@@ -95,13 +96,18 @@ class Host:
             )
         )
         self.stack.callback(process.kill)
-        made = folder(self.home, run_id)
-        made.write_state(SupervisorState(os.getpid(), 0.0, process.pid, started_at))
+        made = RunFolder(self.home / "runs" / run_id)
+        if known:
+            self.show(made, process.pid, started_at)
         wait_for_environment(process.pid, "BENCH_RUN_ID")
         run = Run(made, process, started_at)
         run.start(0)
         run.finish()  # Python has started
         return run
+
+    def show(self, run: RunFolder, pid: int, started_at: float) -> None:
+        run.create({})
+        run.write_state(SupervisorState(os.getpid(), 0.0, pid, started_at))
 
     def add(self, package: float, memory: float) -> None:
         """Add energy, a third of it on the second socket."""
@@ -266,6 +272,25 @@ def test_children_that_were_waited_for_count(host: Host) -> None:
     check_sums(parts)
     rest = parts["host"][""] - parts["idle"][""]
     assert parts["attributed"][run.run_id] >= rest * 0.4 / (busy_seconds() - began + 8 * TICK)
+
+
+def test_a_run_that_is_seen_late_has_no_share_of_what_it_used_before(host: Host) -> None:
+    late = host.run(known=False)
+    host.scrape()
+    time.sleep(0.6)
+    host.add(6, 1)
+    late.start(0.5)
+    late.finish()
+    last = host.scrape()
+    host.show(late.folder, late.process.pid, time.time() - 60)
+    host.add(900, 90)
+    now = host.scrape()
+    check_sums(since(last["package"], now["package"]))
+    assert late.run_id not in now["package"].get("attributed", {})
+    late.start(0.3)
+    late.finish()
+    host.add(900, 90)
+    assert host.scrape()["package"]["attributed"][late.run_id] > 0
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
