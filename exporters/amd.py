@@ -7,7 +7,6 @@ changes them between versions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -16,6 +15,7 @@ from hypergauge.core.system.processes import RunProcesses, RunTree
 from hypergauge.exporters.serving.families import Families, Measurement
 from hypergauge.exporters.serving.gpu_helps import GPU_HELPS
 from hypergauge.exporters.serving.registry import ExporterOptions
+from hypergauge.gpu import amd
 
 __all__ = ["AmdExporter"]
 
@@ -51,10 +51,8 @@ class AmdExporter:
             self._open()
             found = bool(self._gpus)
             self.close()
-        except ModuleNotFoundError:
-            return "the Python package amdsmi is not installed; it is part of ROCm: `pip install amdsmi`"
         except Exception as error:  # noqa: BLE001 - its import can raise anything, and its errors are known only afterwards
-            return f"AMD's library does not work here: {' '.join(str(error).split())}"
+            return amd.driver_problem(error)
         return None if found else "this host has no AMD GPU"
 
     def collect(self) -> Iterable[Metric]:
@@ -86,22 +84,15 @@ class AmdExporter:
     def _open(self) -> None:
         if self._opened:
             return
-        self._smi = self._smi or import_module("amdsmi")
+        self._smi = self._smi or amd.load_amdsmi()
         self._smi.amdsmi_init()
         self._opened = True
-        for index, handle in enumerate(self._smi.amdsmi_get_processor_handles()):
-            uuid = self._query("get_gpu_device_uuid", handle)
-            asic = self._query("get_gpu_asic_info", handle) or {}
-            driver = self._query("get_gpu_driver_info", handle) or {}
-            info = {"name": asic.get("market_name", ""), "driver": driver.get("driver_version", "")}
-            self._gpus.append((handle, {"UUID": uuid or "", "gpu": str(index)}, info))
+        for one in amd.opened_gpus(self._smi):
+            labels = {"UUID": one.gpu.uuid, "gpu": str(one.gpu.index)}
+            self._gpus.append((one.handle, labels, {"name": one.gpu.name, "driver": one.driver}))
 
     def _query(self, function: str, *arguments: Any) -> Any:
-        """Return the library's answer, ``None`` where the GPU or the library does not support the function."""
-        try:
-            return getattr(self._smi, f"amdsmi_{function}")(*arguments)
-        except (self._smi.AmdSmiException, AttributeError):
-            return None
+        return amd.query(self._smi, function, *arguments)
 
     def _metrics(self, gpu: Any) -> Iterator[Measurement]:
         activity = self._query("get_gpu_activity", gpu) or {}

@@ -16,10 +16,11 @@ from hypergauge.exporters.serving.families import Families, Measurement
 from hypergauge.exporters.serving.gpu_helps import GPU_HELPS
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.tool import Tool
+from hypergauge.gpu.integrated import integrated_uuid
 
 __all__ = ["AppleExporter", "parse_line"]
 
-_GPU = {"gpu": "0"}
+_GPU = {"UUID": integrated_uuid("apple"), "gpu": "0"}
 _HELPS = {
     **GPU_HELPS,
     "bench_gpu_power_watts": "Power of the GPU.",

@@ -23,11 +23,13 @@ from hypergauge.exporters.serving.gpu_helps import GPU_HELPS
 from hypergauge.exporters.serving.kernel_file import read_file
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.tool import Tool
+from hypergauge.gpu.integrated import integrated_uuid, is_jetson
 
 __all__ = ["JetsonExporter", "parse_line"]
 
 _MIB = 2**20
-_GPU = {"gpu": "0"}
+_IDENTITY = {"UUID": integrated_uuid("jetson")}
+_GPU = {**_IDENTITY, "gpu": "0"}
 _HELPS = {
     **GPU_HELPS,
     "bench_jetson_temperature_celsius": "Temperature of another part of the board.",
@@ -81,7 +83,7 @@ class JetsonExporter:
 
     def check(self) -> str | None:
         """Return the reason why nothing can be read: no Jetson, or a container without sensors."""
-        if "nvidia,tegra" not in read_file(self._root / "proc/device-tree/compatible"):
+        if not is_jetson(self._root):
             return "this host is no NVIDIA Jetson: /proc/device-tree/compatible names no Tegra"
         if self._tool is None and not any(self._files()):
             return "tegrastats is not installed, and the kernel's files in /sys show no GPU and no sensors"
@@ -175,4 +177,4 @@ def _temperature(zone: str, celsius: float) -> Iterator[Measurement]:
 
 def _rail(rail: str, watts: float) -> Iterator[Measurement]:
     if rail and rail != "NC" and not rail.startswith("sum of"):  # not connected
-        yield "bench_jetson_rail_power_watts", {"rail": rail}, watts
+        yield "bench_jetson_rail_power_watts", {"rail": rail, **(_IDENTITY if "GPU" in rail else {})}, watts

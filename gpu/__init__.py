@@ -1,6 +1,7 @@
-"""GPUs of this host, through NVML or simulated. The only package that calls NVML."""
+"""GPUs of this host: NVIDIA's through NVML or simulated, and those of other vendors. The only package that calls NVML."""
 
-from hypergauge.gpu.inventory import Gpu, Inventory, MigInstance, inventory
+from hypergauge.gpu.devices import Gpu, MigInstance
+from hypergauge.gpu.inventory import Inventory, inventory
 from hypergauge.gpu.library import load
 
 __all__ = ["Gpu", "Inventory", "MigInstance", "inventory", "load"]

@@ -4,54 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.gpu.amd import list_amd
+from hypergauge.gpu.devices import Gpu, MigInstance
+from hypergauge.gpu.integrated import list_integrated
 from hypergauge.gpu.library import Nvml, as_text, load
-from hypergauge.gpu.models import model_of
+from hypergauge.gpu.vendors import NVIDIA, VENDORS
 
-__all__ = ["Gpu", "Inventory", "MigInstance", "inventory", "list_gpu", "list_instances"]
+__all__ = ["Inventory", "inventory", "list_gpu", "list_instances"]
 
-
-@dataclass(frozen=True, slots=True)
-class MigInstance:
-    """A MIG instance: NVML's id of the GPU instance, its UUID (``MIG-…``) and its profile, such as ``3g.20gb``."""
-
-    gpu_instance_id: int
-    uuid: str
-    profile: str
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """A GPU as NVML lists it; `index` is its rank in the order of the PCI bus.
-
-    `mig_enabled` is whether MIG mode is on, whether or not there are instances.
-    """
-
-    index: int
-    uuid: str
-    name: str
-    memory_bytes: int
-    mig: tuple[MigInstance, ...] = ()
-    simulated: bool = False
-    mig_enabled: bool = False
-
-    @property
-    def mig_profiles(self) -> tuple[str, ...]:
-        """MIG profiles of this model; empty without MIG, or for an unknown model."""
-        model = model_of(self.name, self.memory_bytes)
-        return tuple(profile.name for profile in model.profiles) if model else ()
-
-    def describe(self) -> str:
-        """Return the name, the MIG instances, and whether the GPU is simulated."""
-        text = self.name
-        if self.mig_enabled:
-            instances = (f"{one.profile} ({one.gpu_instance_id})" for one in self.mig)
-            text += f", MIG: {' '.join(instances) or 'no instances'}"
-        return text + (", simulated" if self.simulated else "")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,43 +32,95 @@ class Inventory:
     driver: str | None = None
     cuda: str | None = None
 
+    @property
+    def vendors(self) -> tuple[str, ...]:
+        """Names of the vendors of these GPUs, in the order of the table."""
+        return tuple(name for name in VENDORS if any(gpu.vendor == name for gpu in self.gpus))
+
     def find(self, name: str) -> Gpu:
         """Return the GPU with the index or UUID `name`; a unique prefix of a UUID suffices.
+
+        ``amd:0`` counts the GPUs of one vendor. A bare number counts NVIDIA's; without any, those of the only vendor.
 
         Raises
         ------
         BadRequest
             No GPU matches, or several do.
         """
-        if name.isdecimal():
-            found = [gpu for gpu in self.gpus if gpu.index == int(name)]
+        vendor, _, word = name.lower().rpartition(":")
+        if vendor and vendor not in VENDORS:
+            raise BadRequest(f"device {name} has an unknown vendor {vendor!r}{did_you_mean(vendor, VENDORS)}")
+        among = [gpu for gpu in self.gpus if vendor in ("", gpu.vendor)]
+        if not word.isdecimal():
+            found = _with_uuid(word, among)
+            how = "it is a prefix of the UUIDs of"
         else:
-            full = re.fullmatch(r"gpu-[0-9a-f-]+", name.lower())
-            found = [gpu for gpu in self.gpus if full and gpu.uuid.lower().startswith(name.lower())]
+            if not vendor and NVIDIA in self.vendors:
+                among = [gpu for gpu in among if gpu.vendor == NVIDIA]
+            found = [gpu for gpu in among if gpu.index == int(word)]
+            how = "write the vendor too, for"
         if len(found) == 1:
             return found[0]
         if found:
-            raise BadRequest(f"device {name} is ambiguous: it is a prefix of the UUIDs of GPUs {_indices(found)}")
+            raise BadRequest(f"device {name} is ambiguous: {how} {self._listed(found)}")
         raise BadRequest(f"device {name} does not exist: this host has {self._summary(name)}")
+
+    def word(self, gpu: Gpu) -> str:
+        """Return the shortest name of a GPU in ``Devices``: ``0``, or ``amd:0`` where the number means another one."""
+        main = NVIDIA if NVIDIA in self.vendors else None
+        alone = self.vendors == (gpu.vendor,)
+        return str(gpu.index) if alone or gpu.vendor == main else f"{gpu.vendor}:{gpu.index}"
 
     def _summary(self, name: str) -> str:
         if not self.gpus:
             return f"no GPU ({self.reason})" if self.reason else "no GPU"
-        summary = f"{'GPU' if len(self.gpus) == 1 else 'GPUs'} {_indices(self.gpus)}"
-        if name.lower().startswith("gpu-"):
-            return summary + did_you_mean(name, [gpu.uuid for gpu in self.gpus])
-        return summary
+        summary = self._listed(self.gpus)
+        if name.isdecimal():
+            return summary
+        if ":" in name:
+            return summary + did_you_mean(name, map(self.word, self.gpus), otherwise="")
+        return summary + did_you_mean(name, [uuid for gpu in self.gpus for uuid in gpu.uuids])
+
+    def _listed(self, gpus: Sequence[Gpu]) -> str:
+        return f"{'GPU' if len(gpus) == 1 else 'GPUs'} {', '.join(map(self.word, gpus))}"
 
 
-def inventory(simulate: str | None = None, home: Path | None = None, *, nvml: Nvml | None = None) -> Inventory:
-    """List the GPUs of this host, or simulated ones; see `hypergauge.gpu.load` for parameters and errors.
+def _with_uuid(word: str, gpus: Sequence[Gpu]) -> list[Gpu]:
+    """Return the GPUs with a UUID, or with a UUID that begins with it."""
+    word = f"gpu-{word}" if _UUID.fullmatch(word) else word
+    if exact := [gpu for gpu in gpus if word in map(str.lower, gpu.uuids)]:
+        return exact
+    if not re.fullmatch(r"gpu-[0-9a-f-]+", word):
+        return []
+    return [gpu for gpu in gpus if any(uuid.lower().startswith(word) for uuid in gpu.uuids)]
+
+
+def inventory(
+    simulate: str | None = None, home: Path | None = None, *, nvml: Nvml | None = None, root: Path = Path("/")
+) -> Inventory:
+    """List the GPUs of this host, with simulated ones in the place of NVIDIA's.
+
+    Parameters
+    ----------
+    simulate, home, nvml
+        See `hypergauge.gpu.load`, also for the errors.
+    root
+        Folder of ``proc`` and ``dev``.
 
     Returns
     -------
     Inventory
-        Empty, with the reason, without an NVIDIA driver.
+        Empty, with the reason, where no vendor's driver lists a GPU.
     """
-    nvml = load(simulate, home) if nvml is None else nvml
+    found = _nvidia(load(simulate, home) if nvml is None else nvml)
+    amd, reasons = list_amd(root)
+    others = [*amd, *list_integrated(root, beside_nvidia=bool(found.gpus))]
+    # NVIDIA's driver is missing on hosts of other vendors.
+    own = [] if found.reason is None or (found.driver is None and others) else [found.reason]
+    return Inventory((*found.gpus, *others), "; ".join([*own, *reasons]) or None, found.driver, found.cuda)
+
+
+def _nvidia(nvml: Nvml) -> Inventory:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
@@ -160,7 +178,3 @@ def list_instances(nvml: Nvml, handle: object) -> Iterator[tuple[MigInstance, ob
         except (nvml.NVMLError_NotFound, nvml.NVMLError_InvalidArgument):  # an empty slot, or one emptied just now
             continue
         yield found, device
-
-
-def _indices(gpus: list[Gpu] | tuple[Gpu, ...]) -> str:
-    return ", ".join(str(gpu.index) for gpu in gpus)

@@ -12,7 +12,8 @@ from typing import Any
 
 from hypergauge.core.errors import GpuUnavailable
 from hypergauge.core.pages import Page
-from hypergauge.gpu.inventory import MigInstance, list_instances
+from hypergauge.gpu.devices import MigInstance
+from hypergauge.gpu.inventory import list_instances
 from hypergauge.gpu.library import Nvml, as_text
 from hypergauge.gpu.models import Profile
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hypergauge.gpu.inventory import Gpu, MigInstance
+from hypergauge.gpu.devices import Gpu, MigInstance
 from hypergauge.gpu.models import model_of
 from hypergauge.gpu.sampling.sample import GpuSample, Sample
 

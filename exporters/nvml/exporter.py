@@ -15,7 +15,7 @@ from hypergauge.exporters.process.run_exits import RunExits
 from hypergauge.exporters.serving.families import Families
 from hypergauge.exporters.serving.gpu_helps import GPU_HELPS
 from hypergauge.exporters.serving.registry import ExporterOptions
-from hypergauge.gpu.inventory import Gpu, MigInstance
+from hypergauge.gpu.devices import Gpu, MigInstance
 from hypergauge.gpu.library import load
 from hypergauge.gpu.sampling.reader import GpuReader
 from hypergauge.gpu.sampling.sample import GpuProcess, GpuSample, Reader, Sample

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from hypergauge.gpu.inventory import Gpu, MigInstance, list_gpu, list_instances
+from hypergauge.gpu.devices import Gpu, MigInstance
+from hypergauge.gpu.inventory import list_gpu, list_instances
 from hypergauge.gpu.library import Nvml, as_text
 from hypergauge.gpu.sampling.buffers import Buffers
 from hypergauge.gpu.sampling.fields import Fields

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hypergauge.gpu.inventory import MigInstance
+from hypergauge.gpu.devices import MigInstance
 from hypergauge.gpu.sampling.queries import NO_SAMPLES, Queries, known
 from hypergauge.gpu.sampling.sample import GpuProcess
 

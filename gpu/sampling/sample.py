@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hypergauge.gpu.inventory import Gpu, MigInstance
+from hypergauge.gpu.devices import Gpu, MigInstance
 
 __all__ = ["DeviceSample", "GpuProcess", "GpuSample", "Reader", "Sample"]
 

@@ -14,7 +14,7 @@ from hypergauge.core.files.run_folder import RunEnd, RunFolder, SupervisorState
 from hypergauge.exporters.nvml.exporter import NvmlExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.text import render
-from hypergauge.gpu.inventory import Gpu, MigInstance
+from hypergauge.gpu.devices import Gpu, MigInstance
 from hypergauge.gpu.sampling.sample import DeviceSample, GpuProcess, GpuSample, Sample
 
 __all__ = [

@@ -2,13 +2,15 @@
 
 They are those of py-interface/amdsmi_interface.py and amdsmi_exception.py in ROCm/amdsmi. Answers of the MI300X were observed
 by ai-dynamo/aiperf (tests/unit/gpu_telemetry/test_amdsmi_collector.py: no edge temperature, ``N/A`` for the average power),
-those of the Radeon by yichao-yuan-99/vllm-otel (amd-power-reader/deamon).
+those of the Radeon by yichao-yuan-99/vllm-otel (amd-power-reader/deamon), UUIDs and numbers of two MI325X by a transcript of
+`amd-smi list -e`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 
@@ -70,6 +72,7 @@ class Gpu:
     celsius: dict[int, int] = field(default_factory=lambda: {1: 67, 2: 49})
     megahertz: dict[int, int] = field(default_factory=lambda: {0: 2105, 4: 1300})
     ecc: tuple[int, int] | None = (1, 2)
+    numbers: dict[str, Any] | None = None
     processes: list[dict[str, Any]] = field(default_factory=list)
     lost: bool = False
 
@@ -88,6 +91,16 @@ def radeon() -> Gpu:
         megahertz={0: 43},
         ecc=None,
     )
+
+
+def mi325x(number: int) -> Gpu:
+    """Return the first or the second GPU of a host with eight, whose order by PCI address is not that of HIP."""
+    uuid, rocm, render, hip = (
+        ("9fff74b9-0000-1000-8044-4a2fb30adeb0", "GPU-9f444a2fb30adeb0", 185, 7),
+        ("b7ff74b9-0000-1000-80d1-81671a192e45", "GPU-b7d181671a192e45", 177, 6),
+    )[number]
+    numbers = {"drm_render": render, "drm_card": render - 128, "hsa_id": hip + 2, "hip_id": hip, "hip_uuid": rocm}
+    return Gpu(uuid=uuid, name="AMD Instinct Mi325X VF", ticks=None, numbers=numbers)
 
 
 def process(pid: int, vram_bytes: int) -> dict[str, Any]:
@@ -127,6 +140,9 @@ class AmdSmi:
 
     def amdsmi_get_gpu_device_uuid(self, handle: Gpu) -> str:
         return self._of(handle).uuid
+
+    def amdsmi_get_gpu_enumeration_info(self, handle: Gpu) -> dict[str, Any]:
+        return dict(_supported(self._of(handle).numbers))
 
     def amdsmi_get_gpu_asic_info(self, handle: Gpu) -> dict[str, Any]:
         return {"market_name": self._of(handle).name, "vendor_id": "0x1002"}
@@ -188,3 +204,17 @@ def _supported(answer: Any) -> Any:
     if answer is None:
         raise AmdSmiLibraryException(2)
     return answer
+
+
+def install(folder: Path, *gpus: str) -> Path:
+    """Write the package to `folder`, which belongs in ``PYTHONPATH``, and return the folder.
+
+    Its GPUs are expressions, such as ``mi325x(0)``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    listed = f"AmdSmi({', '.join(gpus)})"
+    text = (
+        f"{Path(__file__).read_text()}\n\n_SMI = {listed}\n\n\ndef __getattr__(name):\n    return getattr(_SMI, name)\n"
+    )
+    (folder / "amdsmi.py").write_text(text)
+    return folder

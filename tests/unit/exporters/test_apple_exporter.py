@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.server import ExporterServer
 from tests.support.exporters.golden import check_golden, promtool_findings
 
+UUID = f"APPLE-{platform.node()}"
 OPTIONS = ExporterOptions(home=Path("/nowhere"))
 FORMS = dict(
     zip(
@@ -23,10 +26,16 @@ FORMS = dict(
 )
 
 
+def others(labels: Mapping[str, str]) -> list[str]:
+    """Return the labels except the GPU's identity, which is this host's."""
+    assert labels.get("UUID", UUID) == UUID
+    return [value for name, value in labels.items() if name != "UUID"]
+
+
 def samples(line: str) -> dict[str, float]:
     """Return existing values by name and labels."""
     return {
-        " ".join([name.removeprefix("bench_"), *labels.values()]): value
+        " ".join([name.removeprefix("bench_"), *others(labels)]): value
         for name, labels, value in parse_line(line)
         if value is not None
     }

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypergauge.exporters.nvml.energy import EnergySplit
-from hypergauge.gpu.inventory import Gpu, MigInstance
+from hypergauge.gpu.devices import Gpu, MigInstance
 from hypergauge.gpu.sampling.sample import DeviceSample, GpuProcess, GpuSample, Sample
 
 GIB = 2**30

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from tests.support.exporters.cpu_times import ScriptedCpuTimes
 from tests.support.exporters.golden import check_golden, promtool_findings
 from tests.support.exporters.process import END
 
+UUID = f"JETSON-{platform.node()}"
 OPTIONS = ExporterOptions(home=Path("/nowhere"), own_runs=True)  # without the runs of other tests
 LINES = dict(
     line.split(": ", 1) for line in (Path(__file__).parents[2] / "data/tools/tegrastats.txt").read_text().splitlines()
@@ -22,10 +25,16 @@ LINES = dict(
 NONE = ("no-such-tegrastats",)
 
 
+def others(labels: Mapping[str, str]) -> list[str]:
+    """Return the labels except the GPU's identity, which is this host's."""
+    assert labels.get("UUID", UUID) == UUID
+    return [value for name, value in labels.items() if name != "UUID"]
+
+
 def samples(line: str) -> dict[str, float]:
     """Return existing values by name and labels."""
     return {
-        " ".join([name.removeprefix("bench_"), *labels.values()]): value
+        " ".join([name.removeprefix("bench_"), *others(labels)]): value
         for name, labels, value in parse_line(line)
         if value is not None
     }

@@ -12,7 +12,7 @@ import pynvml
 import pytest
 
 from hypergauge import gpu
-from hypergauge.gpu.inventory import Gpu, MigInstance
+from hypergauge.gpu.devices import Gpu, MigInstance
 from hypergauge.gpu.sampling.reader import GpuReader
 from hypergauge.gpu.sampling.sample import DeviceSample, GpuProcess, GpuSample
 from tests.support.fakes.nvml_double import MIB, NvmlDouble, Process, Slot

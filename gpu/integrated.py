@@ -1,0 +1,50 @@
+"""GPUs that are part of a machine's chip: one each in a Jetson and in Apple silicon."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from hypergauge.gpu.devices import Gpu
+
+__all__ = ["integrated_uuid", "is_jetson", "list_integrated"]
+
+
+def integrated_uuid(vendor: str) -> str:
+    """Return the identity of this machine's integrated GPU, which has no UUID: that of its host."""
+    return f"{vendor.upper()}-{platform.node()}"
+
+
+def is_jetson(root: Path = Path("/")) -> bool:
+    """Return whether this machine is a Jetson; `root` has the folder ``proc``."""
+    return b"nvidia,tegra" in _read(root / "proc/device-tree/compatible")
+
+
+def list_integrated(root: Path = Path("/"), *, beside_nvidia: bool = False) -> Iterator[Gpu]:
+    """Yield this machine's integrated GPU.
+
+    Parameters
+    ----------
+    beside_nvidia
+        Whether NVML lists GPUs. On a Jetson these include the integrated one, or replace it.
+    """
+    if is_jetson(root) and not beside_nvidia:
+        yield _gpu("jetson", _read(root / "proc/device-tree/model").decode(errors="replace").strip("\0 \n") or "Jetson")
+    # `macmon` measures only Apple silicon.
+    if (platform.system(), platform.machine()) == ("Darwin", "arm64") or shutil.which("macmon"):
+        yield _gpu("apple", "Apple silicon")
+
+
+def _gpu(vendor: str, name: str) -> Gpu:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Gpu(0, integrated_uuid(vendor), name, memory, vendor=vendor, runtime_id="0")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
