@@ -18,6 +18,7 @@ from hypergauge.core.errors import ServiceFailed
 from hypergauge.core.files import private
 from hypergauge.core.files.run_folder import RunEnd, RunFolder
 from hypergauge.core.system.polling import readable
+from hypergauge.gpu.vendors import VisibleGpu
 from hypergauge.scheduler.devices.assigned import AssignedDevices
 from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.launch.launch import launched
@@ -217,13 +218,11 @@ def launched_with(
     job, folder, assigned = active.job, active.folder, active.assigned
     assert assigned is not None
     additions = {**job.command.variables, **variables, "BENCH_SPANS": str(folder.spans)}
-    if assigned.visible is not None:
-        additions["CUDA_VISIBLE_DEVICES"] = ",".join(assigned.visible)
     additions |= assigned.variables
-    ours = _NOT_INHERITED.union(not_inherited)
+    ours = _NOT_INHERITED.union(not_inherited, assigned.not_inherited)
     if job.collocation.kind != "shared":  # the shell's MPS client settings do not apply
         ours |= {name for name in os.environ if name.startswith("CUDA_MPS_")}
     shell = {name: value for name, value in os.environ.items() if name not in ours}
-    gpus: Sequence[str] = [] if active.is_simulated else assigned.visible or []
+    gpus: Sequence[VisibleGpu] = [] if active.is_simulated else assigned.visible or []
     command = profiled(job.command, wrappers, folder)
     return launched(command, folder, shell=shell, additions=additions, client=client, gpus=gpus)

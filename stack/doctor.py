@@ -6,7 +6,7 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from hypergauge.core.config.settings import Settings
@@ -15,6 +15,7 @@ from hypergauge.core.files import private
 from hypergauge.core.pages import Page
 from hypergauge.dashboards.grafana.server import HOW_TO_GET_ONE, GrafanaServer
 from hypergauge.gpu import inventory
+from hypergauge.gpu.vendors import VENDORS
 from hypergauge.sql.ingest.targets import unmeasured_hosts
 from hypergauge.sql.maintenance.background import failing_jobs
 from hypergauge.sql.maintenance.tuning import costly_settings
@@ -37,12 +38,13 @@ _FREE_BYTES = 1 << 30
 
 def findings(settings: Settings) -> list[Finding]:
     """Return findings on Python, the database, the GPUs, the exporters, Grafana and the home."""
+    exporters = availability(settings)
     return [
         ("Python", sys.version_info >= _PYTHON, sys.version.split()[0]),
         *_database(settings),
         *_database_folder(settings),
-        *_gpus(settings),
-        *((f"exporter {name}", why is None, why or "works here") for name, why in availability(settings).items()),
+        *_gpus(settings, exporters),
+        *((f"exporter {name}", why is None, why or "works here") for name, why in exporters.items()),
         ("Grafana", *_grafana()),
         ("BENCH_HOME", *_home(settings)),
     ]
@@ -103,10 +105,19 @@ def _database_folder(settings: Settings) -> Iterator[Finding]:
         yield "database folder", False, Page.DATA_FOLDERS.after(detail)
 
 
-def _gpus(settings: Settings) -> Iterator[Finding]:
+def _gpus(settings: Settings, exporters: Mapping[str, str | None]) -> Iterator[Finding]:
+    """Yield each GPU, and for each vendor the number of its GPUs and what measures them."""
     found = inventory(settings.simulate, settings.home)
     for gpu in found.gpus:
-        yield f"GPU {gpu.index}", True, gpu.describe()
+        yield gpu.label, True, gpu.describe()
+    for name in found.vendors:
+        vendor = VENDORS[name]
+        count = sum(gpu.vendor == name for gpu in found.gpus)
+        working = [one for one in vendor.exporters if one in exporters and exporters[one] is None]
+        measured = (
+            f"measured by {' and '.join(working)}" if working else f"not measured: {exporters.get(vendor.exporters[0])}"
+        )
+        yield f"{vendor.title} GPUs", bool(working), f"{count}, {measured}"
     if not found.gpus:
         yield "GPUs", False, f"none ({found.reason}); try BENCH_SIMULATE=2xH100"
     elif found.reason:

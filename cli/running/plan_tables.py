@@ -13,16 +13,18 @@ from hypergauge.dashboards.terminal.fitting import Field, fitted
 from hypergauge.scheduler.devices.instances import shown
 from hypergauge.scheduler.experiment import parameters
 from hypergauge.scheduler.plan.plan import Action, PlannedRun, PlannedWorkload
+from hypergauge.scheduler.plan.visible_devices import shown_devices
 
 if TYPE_CHECKING:
+    from hypergauge.gpu import Inventory
     from hypergauge.scheduler.experiment.experiment_file import Row
     from hypergauge.scheduler.plan.collocation import Partition
 
 __all__ = ["show_partitions", "show_plan"]
 
 
-def show_plan(workloads: Sequence[PlannedWorkload], repeat: int) -> None:
-    """Show the action for each row of a file."""
+def show_plan(workloads: Sequence[PlannedWorkload], repeat: int, inventory: Inventory | None) -> None:
+    """Show the action for each row of a file; without an inventory, the GPUs of its host are not known."""
     runs = [(workload, one) for workload in workloads for one in workload.runs]
     rows = [one.row for _, one in runs]
     out = console()
@@ -34,7 +36,7 @@ def show_plan(workloads: Sequence[PlannedWorkload], repeat: int) -> None:
                 Field("name", [escape(row.name) for row in rows], wraps=True),
                 Field("action", ["is done" if one.action is Action.SKIP else str(one.action) for _, one in runs]),
                 Field("environment", [escape(str(row.environment)) for row in rows], 2),
-                Field("devices", ["+".join(row.devices) or "none (GPUs are hidden)" for row in rows], wraps=True),
+                Field("devices", [shown_devices(row, inventory) for row in rows], wraps=True),
                 Field("collocation", [str(row.collocation) for row in rows], 1),
                 Field("command", [escape(_command(row)) for row in rows], wraps=True),
             ],

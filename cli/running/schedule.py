@@ -168,7 +168,7 @@ def _preview(
             check_owner(database, file)
         found = preview(settings, database, file, rerun, system, _notify, _warn)
     if show:
-        show_plan(found.workloads, repeat)
+        show_plan(found.workloads, repeat, found.inventory)
         show_partitions(found.partitions)
 
 

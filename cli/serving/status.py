@@ -58,7 +58,7 @@ def _show_services(found: Status) -> None:
     if not found.services:
         out.print("no services run; `bench schedule` starts what it needs, `bench up` keeps it up")
     for gpu in found.gpus:
-        out.print(f"{f'GPU {gpu.index}':<10} {escape(gpu.describe())}")
+        out.print(f"{gpu.label:<10} {escape(gpu.describe())}")
 
 
 def _show_runs(found: Measured) -> None:

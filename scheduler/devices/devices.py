@@ -22,7 +22,7 @@ from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.processes import RunProcesses, boot_id, identity, is_alive
 from hypergauge.gpu import load
 from hypergauge.gpu.mig import Layout, MigControl, NotPermitted
-from hypergauge.scheduler.devices.assigned import AssignedDevices, profiles_by_gpu, visible_uuids
+from hypergauge.scheduler.devices.assigned import AssignedDevices, profiles_by_gpu
 from hypergauge.scheduler.devices.instances import (
     Choice,
     choose,
@@ -57,12 +57,18 @@ class Devices:
         MIG control; by default for the GPUs of `settings`.
     allocated
         UUIDs of the MIG instances that a batch system has assigned; no others are used, and none is created.
+    vendors
+        Vendors of the host's GPUs, which are hidden from runs without them.
     """
 
     def __init__(
-        self, settings: Settings, control: MigControl | None = None, allocated: Collection[str] | None = None
+        self,
+        settings: Settings,
+        control: MigControl | None = None,
+        allocated: Collection[str] | None = None,
+        vendors: Collection[str] = (),
     ) -> None:
-        self._settings = settings
+        self._settings, self._vendors = settings, vendors
         self._allocated = allocated
         self._control = control
         self._host = platform.node()
@@ -101,7 +107,7 @@ class Devices:
         GpuUnavailable
             A device is not available. Devices created so far are recorded, and `clear` removes them.
         """
-        assigned = {run_id: AssignedDevices(visible_uuids(job)) for run_id, job in jobs.items()}
+        assigned = {run_id: AssignedDevices.whole(job, self._vendors) for run_id, job in jobs.items()}
         divided = profiles_by_gpu(jobs)
         shared = {run_id: job for run_id, job in jobs.items() if job.collocation.kind == "mps"}
         if not divided and not shared:
@@ -215,7 +221,7 @@ class Devices:
         self, session: Session, choice: Choice, locks: Mapping[str, HostLock]
     ) -> dict[str, AssignedDevices]:
         assigned = {
-            run_id: AssignedDevices((one.uuid,), one, lock=locks[one.uuid]) for run_id, one in choice.there.items()
+            run_id: AssignedDevices.part(one, self._vendors, locks[one.uuid]) for run_id, one in choice.there.items()
         }
         gpu = choice.layout.gpu_uuid
         for run_id, (profile, start) in choice.made.items():
@@ -227,7 +233,7 @@ class Devices:
                 session(provisioned_devices.forget, record.device_id)
                 raise needs_root(choice.layout, choice.made.values()) from error
             session(provisioned_devices.complete, record.device_id, made.gpu_instance_id, made.uuid)
-            assigned[run_id] = AssignedDevices((made.uuid,), made)
+            assigned[run_id] = AssignedDevices.part(made, self._vendors)
         return assigned
 
     def _join_daemon(
@@ -251,10 +257,12 @@ class Devices:
             session(provisioned_devices.record, "daemon", self._holder, list(jobs), gpus, folder=str(folder))
             daemon = MpsDaemon(folder)
             daemon.start(gpus)
-        return {
-            run_id: AssignedDevices(visible_uuids(job), variables=daemon.variables(job.collocation.percentage))
-            for run_id, job in jobs.items()
-        }
+        found = {}
+        for run_id, job in jobs.items():
+            whole = AssignedDevices.whole(job, self._vendors)
+            variables = {**whole.variables, **daemon.variables(job.collocation.percentage)}
+            found[run_id] = replace(whole, variables=variables)
+        return found
 
     def _lock_instances(self, layout: Layout, taken: set[str | None], locks: dict[str, HostLock]) -> set[str]:
         """Lock the free instances of a GPU; return their UUIDs."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.gpu.vendors import VisibleGpu
+from hypergauge.scheduler.environments.container_gpus import gpu_options
 from hypergauge.scheduler.experiment.parameters import looks_secret
 
 __all__ = ["Container", "Mount", "end_container", "remove_container"]
@@ -79,7 +81,7 @@ class Container:
         directory: Path,
         folders: Sequence[Path],
         variables: Mapping[str, str],
-        gpus: Sequence[str],
+        gpus: Sequence[VisibleGpu],
     ) -> list[str]:
         """Return the command line that runs `words` in a container.
 
@@ -95,15 +97,14 @@ class Container:
             Variables of the run. Docker takes the values from its environment, because all users can read command
             lines. Exceptions are variables that docker's own program reads as well.
         gpus
-            UUIDs of GPUs and MIG instances.
+            GPUs and MIG instances.
         """
         mounts = {mount.source: mount for mount in [*map(Mount, [directory, *folders]), *self.mounts]}
         line = [self.program, "run", "--rm", "--init", "--name", self.name(run_id), "--pull", "never"]
         # The host's network gives access to MLflow on 127.0.0.1. The host's IPC is for MPS and for data loaders, which
         # need more than docker's 64 MiB of shared memory.
         line += ["--network", "host", "--ipc", "host", "--user", f"{os.getuid()}:{os.getgid()}"]
-        if gpus:
-            line += ["--gpus", f'"device={",".join(gpus)}"']
+        line += gpu_options(gpus)
         for mount in mounts.values():
             line += ["--mount", str(mount)]
         line += ["--workdir", str(directory)]

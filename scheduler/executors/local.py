@@ -61,7 +61,7 @@ class LocalExecutor:
     @cached_property
     def devices(self) -> Devices:
         """Devices that are provisioned for runs on this host."""
-        return Devices(self.settings)
+        return Devices(self.settings, vendors=self.inventory.vendors)
 
     @cached_property
     def manifest_writer(self) -> ManifestWriter:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from hypergauge.core import durations
 from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.gpu.vendors import VENDORS
 from hypergauge.scheduler.profilers.word import split_word
 from hypergauge.sql.ingest.choices import Choice
 
@@ -45,6 +46,8 @@ _RADT_LISTENERS = {
     "macmon": ("apple",),
 }
 
+# A number, a UUID of NVIDIA or ROCm, or one of `amd-smi`.
+_DEVICE = re.compile(r"[0-9]{1,4}|gpu-[0-9a-f-]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _MIG_PROFILE = re.compile(r"[1-7]g\.[0-9]+gb")
 _BARE_PARAMETER = re.compile(r"[A-Za-z_][\w.-]*=")
 
@@ -157,12 +160,15 @@ def parse_status(text: str) -> str:
 
 
 def parse_devices(text: str) -> tuple[str, ...]:
-    """Split ``0+1`` into device indices or UUIDs; an empty cell has no devices."""
+    """Split ``0+amd:1`` into device indices or UUIDs, with a vendor if named; an empty cell has no devices."""
     if not text:
         return ()
     words = tuple(word.strip() for word in text.split("+"))
     for word in words:
-        if not re.fullmatch(r"[0-9]{1,4}|[Gg][Pp][Uu]-[0-9A-Fa-f-]+", word):
+        vendor, _, name = word.rpartition(":")
+        if vendor and vendor.lower() not in VENDORS:
+            raise BadRequest(f"{word!r} has an unknown vendor {vendor!r}{did_you_mean(vendor, VENDORS)}")
+        if not _DEVICE.fullmatch(name):
             raise BadRequest(f"{word!r} is not a device: write a GPU's index or UUID, or several as 0+1")
     if len(set(words)) < len(words):
         raise BadRequest(f"{text} names a device twice")

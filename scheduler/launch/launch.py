@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hypergauge.core.files import private
 from hypergauge.core.files.run_folder import RunFolder, write_atomically
+from hypergauge.gpu.vendors import VisibleGpu
 from hypergauge.scheduler.environments.containers import Container
 
 __all__ = ["Command", "client_folder", "launched", "run_environment"]
@@ -77,7 +78,7 @@ def launched(
     shell: Mapping[str, str],
     additions: Mapping[str, str],
     client: Path,
-    gpus: Sequence[str],
+    gpus: Sequence[VisibleGpu],
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command line that starts a run, and its variables.
 
@@ -88,7 +89,7 @@ def launched(
     additions
         Variables of the run.
     gpus
-        UUIDs of the real GPUs and MIG instances that a container sees.
+        Real GPUs and MIG instances that a container sees.
     """
     container = command.container
     if container is None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.gpu import Gpu, Inventory
+from hypergauge.gpu.vendors import VENDORS
 from hypergauge.scheduler import profilers
+from hypergauge.scheduler.environments.container_gpus import without_containers
 from hypergauge.scheduler.experiment import radt_sweep
 from hypergauge.scheduler.experiment.cells import LISTENERS, listener_words
 from hypergauge.scheduler.experiment.csv_text import Problem
@@ -110,6 +112,9 @@ def _row_problems(
     yield from (("Devices", message) for message in messages)
     if message := collocation_problem(row.collocation, row.devices, gpus):
         yield "Collocation", message
+    if environment_of(file, row).container is not None:
+        for vendor in without_containers({gpu.vendor for gpu in gpus}):
+            yield "Environment", f"a container cannot use {VENDORS[vendor].title}'s GPU: choose '-', a venv or conda"
     for name in row.listeners or ():
         if message := listener_problem(name, exporters):
             yield "Listeners", message

@@ -10,6 +10,7 @@ from hypergauge.core.pages import Page
 from hypergauge.gpu import Gpu, Inventory
 from hypergauge.gpu.models import model_of
 from hypergauge.gpu.placement import place
+from hypergauge.gpu.vendors import VENDORS
 from hypergauge.scheduler.devices import mps
 from hypergauge.scheduler.devices.devices import Devices
 from hypergauge.scheduler.devices.instances import Choice, choose, refusal, refuse_other_processes
@@ -43,6 +44,13 @@ def collocation_problem(collocation: Collocation, devices: Sequence[str], gpus: 
     """
     if collocation.kind != "shared" and not devices:
         return f"{collocation} needs a device, but the row has none"
+    if collocation.kind != "shared" and (
+        other := next((gpu for gpu in gpus if not VENDORS[gpu.vendor].partitions), None)
+    ):
+        what = "MPS" if collocation.kind == "mps" else "MIG"
+        return (
+            f"{collocation} needs an NVIDIA GPU, but {_named(other)} has no {what}: write '-', which shares it as it is"
+        )
     if collocation.profile is not None:
         return _profile_problem(collocation.profile, devices, gpus)
     for gpu in gpus:
@@ -136,4 +144,4 @@ def _is_to_start(run: PlannedRun, devices: Devices) -> bool:
 
 
 def _named(gpu: Gpu) -> str:
-    return f"GPU {gpu.index} ({gpu.name})"
+    return f"{gpu.label} ({gpu.name})"

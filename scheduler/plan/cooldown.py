@@ -144,5 +144,5 @@ class Cooldown:
 
 
 def _words(left: Sequence[Excess], gpus: Sequence[Gpu]) -> str:
-    indices = {gpu.uuid: f"GPU {gpu.index} " for gpu in gpus}
+    indices = {gpu.uuid: f"{gpu.label} " for gpu in gpus}
     return ", ".join(f"{indices.get(one.gpu_uuid or '', '')}{one}" for one in left)

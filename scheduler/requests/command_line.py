@@ -43,6 +43,8 @@ def command_line_job(
     """
     names = [word for word in (devices or "").split("+") if word]
     chosen = None if devices is None else tuple(inventory.find(word) for word in names)
+    if len(set(chosen or ())) < len(chosen or ()):
+        raise BadRequest(f"--devices {devices} names a device twice")
     wanted = Collocation.parse(collocation)
     if wanted.kind != "shared" and not names:
         raise BadRequest(f"--collocation {wanted} needs --devices")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
-from hypergauge.gpu import inventory
+from hypergauge.gpu import Inventory, inventory
 from hypergauge.scheduler.devices.devices import Devices
 from hypergauge.scheduler.executors.base import BatchSystem, Stopping
 from hypergauge.scheduler.executors.batch.checks import refuse_workloads
@@ -27,10 +27,11 @@ __all__ = ["Preview", "check_owner", "preview"]
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Planned workloads, and the MIG instances of this host's GPUs during each."""
+    """Planned workloads, the MIG instances of this host's GPUs during each, and its GPUs; with a batch system only the first."""
 
     workloads: Sequence[PlannedWorkload]
     partitions: Sequence[Partition] = ()
+    inventory: Inventory | None = None
 
 
 def check_owner(database: Database, file: ExperimentFile) -> None:
@@ -79,7 +80,7 @@ def preview(
             ):
                 notify(line)
             gpus = inventory(settings.simulate, settings.home)
-            return Preview(workloads, partitions(session, file, workloads, gpus, Devices(settings)))
+            return Preview(workloads, partitions(session, file, workloads, gpus, Devices(settings)), gpus)
     refuse_workloads(system, file, workloads, Retry(warn, Stopping()))
     return Preview(workloads)
 

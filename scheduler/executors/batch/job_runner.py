@@ -61,7 +61,7 @@ def run_job(
         database=executor.database,
         settings=executor.settings,
         tracking=executor.tracking,
-        devices=Devices(executor.settings, allocated=instances),
+        devices=Devices(executor.settings, allocated=instances, vendors=executor.inventory.vendors),
         manifest_writer=executor.manifest_writer,
         experiment=order.experiment,
         experiment_name=order.name,

@@ -12,6 +12,7 @@ from typing import Any
 
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.gpu import Gpu
+from hypergauge.gpu.vendors import VENDORS
 from hypergauge.scheduler.executors.base import Account, ExecutorAway, JobState, Request, Submission
 from hypergauge.scheduler.executors.slurm import output_parser
 from hypergauge.scheduler.executors.slurm.commands import SlurmRefused, run_command
@@ -163,9 +164,15 @@ class SlurmExecutor:
         return output_parser.why_lost(log)
 
     def visible(self, gpus: Sequence[Gpu]) -> tuple[Sequence[Gpu], Sequence[str]]:
-        """Return the GPUs and MIG instances that Slurm has allocated to this job, from ``CUDA_VISIBLE_DEVICES``."""
-        named = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
-        whole = [gpu for word in named for gpu in gpus if word in (str(gpu.index), gpu.uuid)]
+        """Return the GPUs and MIG instances that Slurm has allocated to this job, from the vendors' variables."""
+        whole: list[Gpu] = []
+        named: list[str] = []
+        for vendor in VENDORS.values():
+            own = [gpu for gpu in gpus if gpu.vendor == vendor.name]
+            variable = vendor.variables[0].name if own and vendor.variables else ""
+            words = [word for word in os.environ.get(variable, "").split(",") if word]
+            whole += [gpu for word in words for gpu in own if word in (str(gpu.index), gpu.uuid, gpu.runtime_id)]
+            named += words
         instances = [one.uuid for gpu in gpus for one in gpu.mig if one.uuid in named or gpu in whole]
         parts = [gpu for gpu in gpus if gpu not in whole and any(one.uuid in instances for one in gpu.mig)]
         return [*whole, *parts], instances

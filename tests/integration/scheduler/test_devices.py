@@ -110,7 +110,7 @@ def test_instances_are_recorded_with_what_they_were_given(host: Host) -> None:
         assert (one.gpu_instance_id, one.mig_uuid, one.profile) == (
             instance.gpu_instance_id, instance.uuid, instance.profile,
         )  # fmt: skip
-        assert given[letter].visible == (instance.uuid,)
+        assert given[letter].variables == {"CUDA_VISIBLE_DEVICES": instance.uuid}
         assert (one.holder_pid, one.boot_id, one.home) == (os.getpid(), boot_id(), str(host.settings.home))
     assert host.devices.clear(host.session) == []
     assert (host.there(), host.recorded()) == ([], [])
@@ -264,11 +264,13 @@ def test_a_daemon_serves_the_runs_of_a_workload(host: Host, mps: Path) -> None:
     daemon = MpsDaemon(Path(record.folder or ""))
     assert daemon.running
     assert record.gpu_uuids == [host.gpus[2].uuid, host.gpus[3].uuid]
-    assert (given["a"].variables, given["b"].variables) == (daemon.variables(), daemon.variables(30))
+    shown = [{"CUDA_VISIBLE_DEVICES": host.gpus[number].uuid} for number in (2, 3)]
+    assert given["a"].variables == shown[0] | daemon.variables()
+    assert given["b"].variables == shown[1] | daemon.variables(30)
     later = host.devices.provide(host.session, {"c" * 32: host.job(3, "MPS:10")}, concurrent=[RUN])["c" * 32]
-    assert later.variables == daemon.variables(10)
+    assert later.variables == shown[1] | daemon.variables(10)
     apart = host.devices.provide(host.session, {"d" * 32: host.job(3, "MPS")})["d" * 32]
-    assert apart.variables != daemon.variables()
+    assert apart.variables != shown[1] | daemon.variables()
     host.forsake()
     assert host.clear() == []
     assert (daemon.running, host.recorded()) == (False, [])

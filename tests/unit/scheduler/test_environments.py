@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from hypergauge.core.files.run_folder import RunFolder
-from hypergauge.gpu import Inventory
+from hypergauge.gpu import Gpu, Inventory
+from hypergauge.gpu.vendors import VisibleGpu
 from hypergauge.scheduler.environments import CondaEnvironment
 from hypergauge.scheduler.environments.containers import Container, Mount
 from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile
@@ -24,6 +25,7 @@ from tests.support.data.rows import LISTENERS, Write, command, problems
 from tests.support.fakes import conda as fake_conda
 from tests.support.fakes import docker as fake_docker
 
+AMD = VisibleGpu("amd", "GPU-9f444a2fb30adeb0", ("/dev/kfd", "/dev/dri/renderD185"))
 IMAGE = "nvcr.io/nvidia/pytorch:25.01-py3"
 
 
@@ -133,7 +135,7 @@ def test_the_real_conda_lists_its_base() -> None:
 # --- docker -----------------------------------------------------------------------------------------------------------
 
 
-def start(folder: RunFolder, made: Command, gpus: tuple[str, ...] = ()) -> tuple[list[str], dict[str, str]]:
+def start(folder: RunFolder, made: Command, gpus: tuple[VisibleGpu, ...] = ()) -> tuple[list[str], dict[str, str]]:
     """Return command line and variables of a container."""
     return launched(
         made,
@@ -163,7 +165,7 @@ def test_what_a_container_is_started_with(write: Write, docker: Path, tmp_path: 
     )
     folder = RunFolder(tmp_path / "runs" / ("0a" * 16))
     folder.create({})
-    words, variables = start(folder, made, ("GPU-1", "GPU-2"))
+    words, variables = start(folder, made, (VisibleGpu("nvidia", "GPU-1"), VisibleGpu("nvidia", "GPU-2")))
     work = Path.cwd()
     assert words == [
         *[str(docker), "run", "--rm", "--init", "--name", f"bench-{folder.run_id}", "--pull", "never"],
@@ -200,22 +202,60 @@ def test_a_container_finds_a_script_behind_a_link(write: Write, docker: Path, tm
     assert f"type=bind,source={tmp_path}/link,target={tmp_path}/link" in words
 
 
+def test_a_container_has_the_device_files_of_amds_gpus_and_their_groups(
+    write: Write, docker: Path, tmp_path: Path
+) -> None:
+    files = [tmp_path / name for name in ("kfd", "renderD177", "renderD185")]
+    for file in files:
+        file.touch()
+    first, second = (VisibleGpu("amd", f"GPU-{n}", (str(files[0]), str(files[n]))) for n in (1, 2))
+    words, _ = start(RunFolder(tmp_path), command(write(f"1,1,docker:{IMAGE},train.py,,,")), (first, second))
+    devices = [word for file in files for word in ("--device", str(file))]
+    at = words.index("--device")
+    assert words[at : at + 8] == [*devices, "--group-add", str(os.getgid())]
+    assert words.count("--device") == len(files)
+    assert "--gpus" not in words
+
+
+def test_a_container_on_a_jetson_has_its_runtime(write: Write, docker: Path, tmp_path: Path) -> None:
+    made = command(write(f"1,1,docker:{IMAGE},train.py,,,"))
+    words, _ = start(RunFolder(tmp_path), made, (VisibleGpu("jetson", "0"),))
+    assert words[words.index("--runtime") + 1] == "nvidia"
+
+
+def test_no_container_has_apples_gpu(write: Write, docker: Path) -> None:
+    gpus = Inventory((Gpu(0, "APPLE-mac1", "Apple silicon", 2**34, vendor="apple", runtime_id="0"),))
+    path = write(f"1,1,docker:{IMAGE},train.py,,,").path
+    path.write_text(path.read_text().replace("Experiment,", "Devices,Experiment,").replace("\n1,1", "\n0,1,1"))
+    with pytest.raises(BadExperimentFile) as caught:
+        load(path, gpus, dict.fromkeys(LISTENERS))
+    assert "2:7: Environment: a container cannot use Apple's GPU" in str(caught.value)
+
+
 def test_without_gpus_none_are_requested(write: Write, docker: Path, tmp_path: Path) -> None:
     words, _ = start(RunFolder(tmp_path), command(write(f"1,1,docker:{IMAGE},train.py,,,")))
     assert "--gpus" not in words
     assert words[-3:] == [IMAGE, "python", f"{Path.cwd()}/train.py"]
 
 
-def test_docker_itself_knows_every_flag(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("gpu", "refusal"),
+    [
+        (VisibleGpu("nvidia", "GPU-1"), "the Docker daemon at unix://"),  # Docker checks flags first
+        (VisibleGpu("jetson", "0"), "the Docker daemon at unix://"),
+        (AMD, "unknown server OS"),  # the form of a device depends on it
+    ],
+)
+def test_docker_itself_knows_every_flag(tmp_path: Path, gpu: VisibleGpu, refusal: str) -> None:
     program = shutil.which("docker")
     if program is None:
         pytest.skip("docker is not installed")
     container = Container(program, IMAGE, (Mount(tmp_path / "a, b", read_only=True),))
     made = Command(("true",), tmp_path, {"A": "b"}, container=container)
-    words, variables = start(RunFolder(tmp_path), made, ("GPU-1", "GPU-2"))
+    words, variables = start(RunFolder(tmp_path), made, (gpu,))
     unreachable = {**variables, "DOCKER_HOST": f"unix://{tmp_path}/nobody.sock", "PATH": os.environ["PATH"]}
     done = subprocess.run(words, env=unreachable, capture_output=True, text=True, check=False)
-    assert "the Docker daemon at unix://" in done.stderr  # Docker checks flags first
+    assert refusal in done.stderr
 
 
 @pytest.mark.parametrize(
