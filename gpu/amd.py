@@ -103,7 +103,7 @@ def _gpu(smi: AmdSmi, index: int, handle: Any, numbers: Mapping[str, Any], name:
 def _uuid(given: Any, index: int) -> str:
     """Return the UUID of a GPU in the form of the database; by host and number where the library has none."""
     uuid = _known(given)
-    return f"GPU-{uuid.lower()}" if uuid else f"AMD-{platform.node()}-{index}"
+    return f"GPU-{uuid.lower()}" if uuid else f"AMD-{index}-{platform.node()}"
 
 
 def _known(uuid: Any) -> str:

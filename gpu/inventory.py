@@ -12,6 +12,7 @@ from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.gpu.amd import list_amd
 from hypergauge.gpu.devices import Gpu, MigInstance
 from hypergauge.gpu.integrated import list_integrated
+from hypergauge.gpu.intel import intel_gpus
 from hypergauge.gpu.library import Nvml, as_text, load
 from hypergauge.gpu.vendors import NVIDIA, VENDORS
 
@@ -105,7 +106,7 @@ def inventory(
     simulate, home, nvml
         See `hypergauge.gpu.load`, also for the errors.
     root
-        Folder of ``proc`` and ``dev``.
+        Folder of ``proc``, ``sys`` and ``dev``.
 
     Returns
     -------
@@ -114,7 +115,8 @@ def inventory(
     """
     found = _nvidia(load(simulate, home) if nvml is None else nvml)
     amd, reasons = list_amd(root)
-    others = [*amd, *list_integrated(root, beside_nvidia=bool(found.gpus))]
+    integrated = list_integrated(root, beside_nvidia=bool(found.gpus))
+    others = [*amd, *integrated, *(one.gpu for one in intel_gpus(root))]
     # NVIDIA's driver is missing on hosts of other vendors.
     own = [] if found.reason is None or (found.driver is None and others) else [found.reason]
     return Inventory((*found.gpus, *others), "; ".join([*own, *reasons]) or None, found.driver, found.cuda)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 __all__ = ["NVIDIA", "VENDORS", "Variable", "Vendor", "VisibleGpu", "contradicting", "visibility"]
@@ -41,6 +41,8 @@ class Vendor:
         Variables that show or hide its GPUs, in the order in which its libraries apply them.
     contradicting
         Variables of the shell that its libraries read as well, and that a run with assigned devices does not inherit.
+    constants
+        Variables that make the numbers of its libraries those of this table.
     partitions
         Whether its GPUs have MPS and MIG.
     """
@@ -50,6 +52,7 @@ class Vendor:
     exporters: tuple[str, ...]
     variables: tuple[Variable, ...] = ()
     contradicting: tuple[str, ...] = ()
+    constants: Mapping[str, str] = field(default_factory=dict)
     partitions: bool = False
 
 
@@ -77,6 +80,10 @@ _CUDA = Variable("CUDA_VISIBLE_DEVICES", none="")
 # ROCR_VISIBLE_DEVICES names, none if the value is empty. HIP numbers what is left from 0, and reads an empty value like a
 # missing one: then CUDA_VISIBLE_DEVICES counts. An invalid number such as -1 hides all.
 _ROCM = (Variable("ROCR_VISIBLE_DEVICES", none=""), Variable("HIP_VISIBLE_DEVICES", none="-1", counts=True))
+# Level Zero: https://oneapi-src.github.io/level-zero-spec/level-zero/latest/core/PROG.html#environment-variables. Its
+# runtime ignores an empty mask, and skips a number that no host reaches.
+_LEVEL_ZERO = Variable("ZE_AFFINITY_MASK", none="999")
+_OF_LEVEL_ZERO = ("ZE_FLAT_DEVICE_HIERARCHY", "ONEAPI_DEVICE_SELECTOR")
 
 VENDORS: Mapping[str, Vendor] = {
     vendor.name: vendor
@@ -85,6 +92,7 @@ VENDORS: Mapping[str, Vendor] = {
         Vendor("amd", "AMD", ("amd",), _ROCM, contradicting=(_CUDA.name, "GPU_DEVICE_ORDINAL")),
         Vendor("jetson", "Jetson", ("jetson",), (_CUDA,)),
         Vendor("apple", "Apple", ("apple",)),
+        Vendor("intel", "Intel", ("intel",), (_LEVEL_ZERO,), _OF_LEVEL_ZERO, {"ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1"}),
     )
 }
 
@@ -104,6 +112,7 @@ def visibility(visible: Sequence[VisibleGpu], present: Collection[str]) -> dict[
             for variable in vendor.variables:
                 words = [str(number) for number in range(len(ids))] if variable.counts else ids
                 found[variable.name] = ",".join(words) if words else variable.none
+            found.update(vendor.constants)
     return found
 
 

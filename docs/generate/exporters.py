@@ -14,7 +14,7 @@ from hypergauge.sql.server.database import Connection
 __all__ = ["GOLDEN", "NAMES", "table_of"]
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "data" / "golden"
-NAMES = ("amd", "apple", "dcgm", "host", "jetson", "nvml", "process", "rapl")
+NAMES = ("amd", "apple", "dcgm", "host", "intel", "jetson", "nvml", "process", "rapl")
 
 
 def table_of(exporter: str, _: Connection) -> str:

@@ -34,6 +34,7 @@ _OPTIONS: Mapping[str, Callable[[Sequence[VisibleGpu]], Iterator[str]]] = {
     NVIDIA: _by_uuid,
     "amd": _by_files,
     "jetson": _by_runtime,
+    "intel": _by_files,
 }
 
 

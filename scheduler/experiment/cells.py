@@ -32,7 +32,7 @@ STATUSES = ("running", "finished", "failed", "stopped", "timeout")
 # Statuses of MLflow runs, which radT writes back.
 _MLFLOW_STATUSES = {"killed": "stopped", "scheduled": "running"}
 
-LISTENERS = ("host", "process", "nvml", "dcgm", "rapl", "amd", "jetson", "apple")
+LISTENERS = ("host", "process", "nvml", "dcgm", "rapl", "amd", "jetson", "apple", "intel")
 WRAPPERS = ("nsys", "ncu", "perf", "py-spy", "torch")
 # The word for a run that no exporter measures.
 NO_EXPORTER = "none"

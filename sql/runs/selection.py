@@ -29,7 +29,7 @@ __all__ = [
 
 # With this many hex digits, two of a million random ids collide in one of five hundred databases.
 _LEAST_DIGITS = 12
-_OF_GPUS = ("nvml", "dcgm", "amd", "jetson", "apple")
+_OF_GPUS = ("nvml", "dcgm", "amd", "jetson", "apple", "intel")
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,7 @@ def test_quantities_of_the_dcgm_exporter_are_in_the_catalog(world: World) -> Non
     assert shown - known == {"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"}, "a rate that is announced as a counter"
 
 
-AMD = "06ff74a1-0000-1000-806c-000000000000"
+AMD = "GPU-06ff74a1-0000-1000-806c-000000000000"
 
 
 @pytest.mark.parametrize(
@@ -231,34 +231,44 @@ AMD = "06ff74a1-0000-1000-806c-000000000000"
         ),
         (
             "jetson-agx-orin",
-            None,
+            "JETSON-HOST",
             {
-                "gpu_utilization": ("host", 0.0),
-                "gpu_power": ("host", 3.205),
+                "gpu_utilization": ("instance", 0.0),
+                "gpu_power": ("instance", 3.205),
                 "cpu_power": ("host", 4.405),
-                "gpu_temperature": ("host", 47.812),
-                "gpu_sm_clock": ("host", 305e6),
+                "gpu_temperature": ("instance", 47.812),
+                "gpu_sm_clock": ("instance", 305e6),
                 "memory_used": ("host", 29114 * MIB),
                 "memory_controller_utilization": ("host", 0.01),
             },
         ),
         (
             "apple-m1-max",
-            None,
+            "APPLE-HOST",
             {
-                "gpu_utilization": ("host", 0.69216),
-                "gpu_power": ("host", 1.1298),
+                "gpu_utilization": ("instance", 0.69216),
+                "gpu_power": ("instance", 1.1298),
                 "system_power": ("host", 18.952),
                 "cpu_temperature": ("host", 55.032),
                 "memory_total": ("host", 64 * 1024 * MIB),
             },
         ),
+        (
+            "intel",
+            "INTEL-0000:03:00.0-HOST",
+            {
+                "gpu_temperature": ("instance", 52.0),
+                "gpu_memory_temperature": ("instance", 58.0),
+                "gpu_power_limit": ("instance", 190.0),
+                "gpu_sm_clock": ("instance", 2.4e9),
+            },
+        ),
     ],
 )
 def test_gpus_of_other_makers_are_on_the_same_axis(
-    world: World, start: float, golden: str, gpu: str | None, expected: dict[str, tuple[str, float]]
+    world: World, start: float, golden: str, gpu: str, expected: dict[str, tuple[str, float]]
 ) -> None:
-    run = world.run(start, start + 60, gpu=f"GPU-{gpu}" if gpu else None)
+    run = world.run(start, start + 60, gpu=gpu)
     exposition = (SCRAPES.parent / "golden" / f"{golden}.txt").read_bytes()
     world.write(world.scraped([(start + second, exposition) for second in range(60)], golden))
     for quantity, (scope, value) in expected.items():

@@ -12,6 +12,7 @@ import pytest
 from hypergauge.core.errors import BadRequest
 from hypergauge.gpu import Inventory, inventory
 from hypergauge.gpu.vendors import VisibleGpu, contradicting, visibility
+from tests.support.exporters.intel import lay_out_card
 from tests.support.fakes.amdsmi import AmdSmi, AmdSmiLibraryException, Gpu, mi325x, radeon
 
 Listed = Callable[..., Inventory]
@@ -71,7 +72,7 @@ def test_partitions_with_one_uuid_are_told_apart_by_number(host: Listed) -> None
 
 def test_a_gpu_without_a_uuid_is_that_of_its_host(host: Listed) -> None:
     (gpu,) = host(Gpu(uuid="00000000-0000-0000-0000-000000000000")).gpus
-    assert gpu.uuid == f"AMD-{platform.node()}-0"
+    assert gpu.uuid == f"AMD-0-{platform.node()}"
     assert host(Gpu(uuid="00000000-0000-0000-0000-000000000000")).find(gpu.uuid) == gpu
 
 
@@ -146,6 +147,24 @@ def test_a_jetson_has_one_gpu_unless_nvml_lists_it(tmp_path: Path) -> None:
     assert found.find("0") is found.find("jetson:0") is gpu
     assert visibility([gpu.visible], found.vendors) == {"CUDA_VISIBLE_DEVICES": "0"}
     assert inventory("1xH100", root=tmp_path).vendors == ("nvidia",)
+
+
+def test_intels_gpus_are_numbered_as_level_zero_numbers_their_tiles(tmp_path: Path) -> None:
+    lay_out_card(tmp_path, "card0", "0000:00:02.0", driver="i915")  # the processor's own
+    lay_out_card(tmp_path, "card2", "0000:03:00.0", tiles=2)
+    lay_out_card(tmp_path, "card1", "0000:0a:00.0")
+    lay_out_card(tmp_path, "card3", "0000:0b:00.0", vendor="0x1002", driver="amdgpu")
+    found = inventory(root=tmp_path)
+    assert [(gpu.index, gpu.uuid, gpu.visible) for gpu in found.gpus] == [
+        (0, f"INTEL-0000:03:00.0-{platform.node()}", VisibleGpu("intel", "1,2", ("/dev/dri",))),
+        (1, f"INTEL-0000:0a:00.0-{platform.node()}", VisibleGpu("intel", "3", ("/dev/dri",))),
+    ]
+    assert found.find("intel:1") is found.find("1") is found.gpus[1]
+    assert visibility([one.visible for one in found.gpus], found.vendors) == {
+        "ZE_AFFINITY_MASK": "1,2,3",
+        "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1",
+    }
+    assert visibility([], found.vendors)["ZE_AFFINITY_MASK"] == "999"
 
 
 @pytest.mark.parametrize(
