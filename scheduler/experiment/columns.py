@@ -31,7 +31,7 @@ COLUMNS: Mapping[str, Column] = {
     "Name": Column("Name for people.", "the model, or the script without its suffix"),
     "Status": Column("Status of the run, written back.", "still to do"),
     "Run": Column("Id of the run, written back.", "no run yet"),
-    "Devices": Column("GPUs of the run: `0`, `0+1`, or UUIDs.", "none: GPUs are hidden from the run"),
+    "Devices": Column("GPUs of the run: `0`, `0+1`, `amd:0`, or UUIDs.", "none: GPUs are hidden from the run"),
     "Collocation": Column("`-` for direct use, `MPS`, `MPS:NN`, or a MIG profile such as `3g.20gb`.", "`-`"),
     "Environment": Column(
         "`-` for the interpreter of `bench`, `venv:PATH`, `conda:NAME`, `docker:IMAGE`, or the name of a section.",
