@@ -83,21 +83,26 @@ def driver_problem(error: Exception) -> str:
 
 def _gpu(smi: AmdSmi, index: int, handle: Any, numbers: Mapping[str, Any], name: str) -> Gpu:
     memory = query(smi, "get_gpu_vram_usage", handle) or {}
-    total, render, hip = memory.get("vram_total"), numbers.get("drm_render"), numbers.get("hip_id")
+    total, render, hip = map(_number, (memory.get("vram_total"), numbers.get("drm_render"), numbers.get("hip_id")))
     rocm_uuid = _known(numbers.get("hip_uuid"))
     # HIP's numbers follow the driver's topology, those of the library the PCI bus.
-    number = hip if isinstance(hip, int) else index
+    number = index if hip is None else hip
     # In a container with some of the render nodes, numbers would count these alone; UUIDs are the same everywhere.
-    node = f"/dev/dri/renderD{render}" if rocm_uuid and isinstance(render, int) else "/dev/dri"
+    node = f"/dev/dri/renderD{render}" if rocm_uuid and render is not None else "/dev/dri"
     return Gpu(
         index,
         _uuid(query(smi, "get_gpu_device_uuid", handle), index),
         name,
-        total * _MIB if isinstance(total, int) else 0,
+        (total or 0) * _MIB,
         vendor="amd",
         runtime_id=rocm_uuid or str(number),
         files=("/dev/kfd", node),
     )
+
+
+def _number(value: Any) -> int | None:
+    """Return a number, ``None`` for ``N/A`` and the highest number of 32 bits, which stand for none."""
+    return value if isinstance(value, int) and value < 2**32 - 1 else None
 
 
 def _uuid(given: Any, index: int) -> str:

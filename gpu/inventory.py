@@ -48,6 +48,8 @@ class Inventory:
         BadRequest
             No GPU matches, or several do.
         """
+        if len(exact := [gpu for gpu in self.gpus if name.lower() in map(str.lower, gpu.uuids)]) == 1:
+            return exact[0]  # Intel's have colons, too
         vendor, _, word = name.lower().rpartition(":")
         if vendor and vendor not in VENDORS:
             raise BadRequest(f"device {name} has an unknown vendor {vendor!r}{did_you_mean(vendor, VENDORS)}")
@@ -117,9 +119,11 @@ def inventory(
     amd, reasons = list_amd(root)
     integrated = list_integrated(root, beside_nvidia=bool(found.gpus))
     others = [*amd, *integrated, *(one.gpu for one in intel_gpus(root))]
-    # NVIDIA's driver is missing on hosts of other vendors.
-    own = [] if found.reason is None or (found.driver is None and others) else [found.reason]
-    return Inventory((*found.gpus, *others), "; ".join([*own, *reasons]) or None, found.driver, found.cuda)
+    gpus = (*found.gpus, *others)
+    # A vendor without GPUs has no driver, or only one for a processor's own GPU.
+    why = [found.reason] if found.reason and (found.driver or not gpus) else []
+    why += [] if gpus else reasons
+    return Inventory(gpus, "; ".join(why) or None, found.driver, found.cuda)
 
 
 def _nvidia(nvml: Nvml) -> Inventory:

@@ -26,6 +26,7 @@ from benchmarks.support.stack import cpu_seconds, served
 from hypergauge.gpu import inventory, load
 from hypergauge.gpu.sampling.reader import GpuReader
 from hypergauge.gpu.sampling.sample import GpuSample
+from hypergauge.gpu.vendors import NVIDIA
 
 __all__ = ["measure"]
 
@@ -50,7 +51,7 @@ _SMI = {
 def measure() -> dict[str, float | str]:
     """Return the results, or a message why nothing was measured."""
     found = inventory()
-    if not found.gpus:
+    if NVIDIA not in found.vendors:
         return {"measured": f"nothing: this host has no GPU ({found.reason})"}
     gpu = found.gpus[0]
     results: dict[str, float | str] = {"measured": gpu.name, "gpus": float(len(found.gpus)), **_cost()}

@@ -21,6 +21,7 @@ from benchmarks.support.stack import RunningStack, running
 from benchmarks.training.stepping import TrainingKind, of_this_host
 from hypergauge.core.config.settings import Settings
 from hypergauge.gpu.inventory import inventory
+from hypergauge.gpu.vendors import NVIDIA
 from hypergauge.sql.schema.flavour import inspect
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.services.local_stack import availability
@@ -83,7 +84,7 @@ def _stack(database: Database, home: Path, hz: int) -> Iterator[RunningStack]:
     """Start exporters and a collector: those of real GPUs where there are some."""
     exporters, others = list(EXPORTERS), dict[str, str]()
     with contextlib.ExitStack() as started:
-        if inventory().gpus:
+        if NVIDIA in inventory().vendors:
             problems = availability(Settings(home=home))
             exporters += [name for name in _GPU_EXPORTERS if problems[name] is None]
         else:

@@ -48,7 +48,8 @@ def calibrate(
         ),
     ] = None,
     devices: Annotated[
-        str | None, typer.Option(metavar="GPUS", help="GPUs, such as 0+1; by default those that the shell sees.")
+        str | None,
+        typer.Option(metavar="GPUS", help="GPUs, such as 0+1 or amd:0; by default those that the shell sees."),
     ] = None,
     minutes: Annotated[
         float, typer.Option(metavar="MINUTES", min=0, help="End after this time, and two repetitions.")

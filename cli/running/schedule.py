@@ -260,7 +260,8 @@ def run(
     command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The command with its options, after --.")],
     name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the run.")] = None,
     devices: Annotated[
-        str | None, typer.Option(metavar="GPUS", help="GPUs, such as 0+1; by default those that the shell sees.")
+        str | None,
+        typer.Option(metavar="GPUS", help="GPUs, such as 0+1 or amd:0; by default those that the shell sees."),
     ] = None,
     collocation: Annotated[
         str,

@@ -99,9 +99,9 @@ def test_each_run_sees_its_own_gpus_and_has_their_values(place: Home) -> None:
     assert values(place, second, "gpu_power") == {("instance", SECOND, 611.0)}
     assert values(place, second, "gpu_utilization") == {("instance", SECOND, 0.9)}
     assert values(place, none, "gpu_power") == set()
-    compared = place.json("compare", "110/1", "-m", "gpu_power", "-m", "gpu_utilization")
-    assert "287" in str(compared)
-    assert "611" in str(compared)
+    compared = place.json("compare", "110/1")["runs"]
+    assert [run["gpu_power_watts"] for run in compared] == pytest.approx([287, 611])
+    assert [run["gpu_utilization"] for run in compared] == pytest.approx([0.47, 0.9])
     assert both["status"] == "finished"
 
 

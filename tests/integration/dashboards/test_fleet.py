@@ -52,9 +52,13 @@ def test_a_device_is_named_by_its_labels(world: World, now: float) -> None:
         world.gauge("DCGM_FI_DEV_GPU_TEMP", [now], [50.0], gpu(1, modelName="NVIDIA A100"), "dcgm"),
         world.gauge("bench_gpu_memory_used_bytes", [now], [1.0], instance(1, 7, "1g.10gb"), "nvml"),
         world.gauge("nvidia_smi_temperature_gpu", [now], [50.0], {"uuid": uuid(2)}, "nvidia"),
+        world.gauge("bench_gpu_power_watts", [now], [50.0], gpu(3) | {"gpu": "0"}, "amd"),
+        world.gauge("bench_gpu_power_watts", [now], [5.0], {"UUID": "APPLE-node1", "gpu": "0"}, "apple"),
     )
     rows = query(world, "select device, model, profile, simulated from devices order by device")
     assert rows == [
+        ("AMD GPU 0", None, None, False),
+        ("Apple GPU 0", None, None, False),
         ("GPU 0 *", "NVIDIA H100 80GB HBM3", None, True),
         ("GPU 1", "NVIDIA A100", None, False),
         ("GPU 1 · 1g.10gb #7", "NVIDIA A100", "1g.10gb", False),

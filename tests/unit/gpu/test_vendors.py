@@ -56,6 +56,7 @@ def test_an_amd_gpu_has_the_uuids_of_its_tools_and_of_its_runtime(host: Listed) 
         ({"hip_id": 3, "hip_uuid": "N/A", "drm_render": 128}, "3"),
         ({"hip_id": 3, "hip_uuid": "GPU-XX", "drm_render": 128}, "3"),
         ({"hip_id": "N/A", "hip_uuid": "GPU-0000000000000000", "drm_render": 128}, "0"),
+        ({"hip_id": 2**32 - 1, "hip_uuid": "", "drm_render": 2**32 - 1}, "0"),
     ],
 )
 def test_without_a_uuid_the_number_of_hip_counts_and_containers_see_all_nodes(
@@ -82,6 +83,7 @@ def test_a_driver_without_a_library_is_the_reason(tmp_path: Path, monkeypatch: p
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/kfd").touch()
     assert "`pip install amdsmi`" in (inventory(root=tmp_path).reason or "")
+    assert inventory("1xH100", root=tmp_path).reason is None, "it may be a processor's own GPU"
     broken = AmdSmi()
     broken.driver = False
     monkeypatch.setitem(sys.modules, "amdsmi", broken)
@@ -159,7 +161,8 @@ def test_intels_gpus_are_numbered_as_level_zero_numbers_their_tiles(tmp_path: Pa
         (0, f"INTEL-0000:03:00.0-{platform.node()}", VisibleGpu("intel", "1,2", ("/dev/dri",))),
         (1, f"INTEL-0000:0a:00.0-{platform.node()}", VisibleGpu("intel", "3", ("/dev/dri",))),
     ]
-    assert found.find("intel:1") is found.find("1") is found.gpus[1]
+    for word in ("intel:1", "1", found.gpus[1].uuid):
+        assert found.find(word) is found.gpus[1]
     assert visibility([one.visible for one in found.gpus], found.vendors) == {
         "ZE_AFFINITY_MASK": "1,2,3",
         "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1",

@@ -11,7 +11,7 @@ import pytest
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
-from hypergauge.gpu import inventory
+from hypergauge.gpu import Gpu, inventory
 from hypergauge.scheduler.executors.base import Account, ExecutorAway, JobState, Request, RunExit, Submission
 from hypergauge.scheduler.executors.slurm import SlurmExecutor, output_parser
 from hypergauge.scheduler.executors.slurm.commands import SlurmRefused, run_command
@@ -250,6 +250,9 @@ def test_a_job_has_the_gpus_that_slurm_names(monkeypatch: pytest.MonkeyPatch) ->
     assert executor.visible(gpus) == ([gpus[1]], [gpus[1].mig[1].uuid])
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     assert executor.visible(gpus) == ([], [])
+    amd = [Gpu(n, f"GPU-{n}", "MI300X", 0, vendor="amd", runtime_id=f"GPU-{n}f444a2fb30adeb0") for n in range(2)]
+    monkeypatch.setenv("ROCR_VISIBLE_DEVICES", "1")
+    assert executor.visible([*gpus, *amd]) == ([amd[1]], [])
 
 
 def test_the_section_is_no_setting_of_other_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
