@@ -23,6 +23,7 @@ from hypergauge.exporters.serving.gpu_helps import GPU_HELPS
 from hypergauge.exporters.serving.kernel_file import read_file
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.tool import Tool
+from hypergauge.gpu import inventory
 from hypergauge.gpu.integrated import integrated_uuid, is_jetson
 
 __all__ = ["JetsonExporter", "parse_line"]
@@ -80,6 +81,7 @@ class JetsonExporter:
         self._tool = Tool(*command) if shutil.which(command[0]) else None
         self._runs = RunEnergy(options, "bench_jetson", "rail", cpu)
         self._module = _Module()
+        self._uuid: str | None = None
 
     def check(self) -> str | None:
         """Return the reason why nothing can be read: no Jetson, or a container without sensors."""
@@ -101,12 +103,20 @@ class JetsonExporter:
         for metric, labels, watts in read:
             if metric == "bench_jetson_rail_power_watts" and labels["rail"] in _INPUTS and watts is not None:
                 self._module.add(labels["rail"], watts)
-        return Families(_HELPS, [*read, *self._runs.update(self._module.joules)])
+        return Families(_HELPS, [*self._identified(read), *self._runs.update(self._module.joules)])
 
     def close(self) -> None:
         """End `tegrastats`."""
         if self._tool is not None:
             self._tool.close()
+
+    def _identified(self, measured: Iterable[Measurement]) -> Iterator[Measurement]:
+        """Give the GPU the UUID that NVML lists, on the boards where it does: runs are placed there."""
+        if self._uuid is None:
+            gpus = inventory(root=self._root).gpus
+            self._uuid = gpus[0].uuid if len(gpus) == 1 else integrated_uuid("jetson")
+        for name, labels, value in measured:
+            yield name, {**labels, "UUID": self._uuid} if "UUID" in labels else labels, value
 
     def _files(self) -> Iterator[Measurement]:
         for device in sorted(self._sys.glob("class/devfreq/*")):

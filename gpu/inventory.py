@@ -120,8 +120,9 @@ def inventory(
     integrated = list_integrated(root, beside_nvidia=bool(found.gpus))
     others = [*amd, *integrated, *(one.gpu for one in intel_gpus(root))]
     gpus = (*found.gpus, *others)
-    # A vendor without GPUs has no driver, or only one for a processor's own GPU.
-    why = [found.reason] if found.reason and (found.driver or not gpus) else []
+    # A vendor without GPUs has no driver, or only one for a processor's own GPU. NVML reads few of a Jetson's values.
+    is_whole = any(gpu.vendor == "jetson" for gpu in others) or not found.driver
+    why = [found.reason] if found.reason and not (gpus and is_whole) else []
     why += [] if gpus else reasons
     return Inventory(gpus, "; ".join(why) or None, found.driver, found.cuda)
 

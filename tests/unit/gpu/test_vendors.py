@@ -7,13 +7,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from hypergauge.core.errors import BadRequest
-from hypergauge.gpu import Inventory, inventory
+from hypergauge.gpu import Inventory, inventory, load
 from hypergauge.gpu.vendors import VisibleGpu, contradicting, visibility
 from tests.support.exporters.intel import lay_out_card
 from tests.support.fakes.amdsmi import AmdSmi, AmdSmiLibraryException, Gpu, mi325x, radeon
+from tests.unit.gpu.test_mig import Overridden
 
 Listed = Callable[..., Inventory]
 
@@ -168,6 +170,16 @@ def test_intels_gpus_are_numbered_as_level_zero_numbers_their_tiles(tmp_path: Pa
         "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1",
     }
     assert visibility([], found.vendors)["ZE_AFFINITY_MASK"] == "999"
+
+
+def test_a_jetson_that_nvml_lists_without_memory_is_one_all_the_same(tmp_path: Path) -> None:
+    lay_out(tmp_path, compatible="nvidia,tegra234\0", model="NVIDIA Jetson AGX Orin\0")
+
+    def unsupported(_: object) -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    found = inventory(nvml=Overridden(load("1xH100"), nvmlDeviceGetMemoryInfo=unsupported), root=tmp_path)
+    assert (found.vendors, found.reason) == (("jetson",), None)
 
 
 @pytest.mark.parametrize(
