@@ -13,8 +13,8 @@ from hypergauge.exporters.energy.cpu_time import CpuTime
 from hypergauge.exporters.jetson import JetsonExporter, parse_line
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.server import ExporterServer
-from tests.support.exporters.cpu_times import ScriptedCpuTimes
 from hypergauge.gpu import Inventory, inventory
+from tests.support.exporters.cpu_times import ScriptedCpuTimes
 from tests.support.exporters.golden import check_golden, promtool_findings
 from tests.support.exporters.process import END
 
@@ -205,7 +205,6 @@ def test_runs_share_the_energy_of_the_whole_module(tmp_path: Path, monkeypatch: 
     check_golden("jetson-orin-nx", exporter.collect())
 
 
-@pytest.mark.parametrize("name", ["jetson-agx-orin", "jetson-files-orin", "jetson-files-xavier", "jetson-orin-nx"])
 def test_the_gpu_has_the_identity_that_nvml_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [listed] = inventory("1xH100").gpus
     monkeypatch.setattr("hypergauge.exporters.jetson.inventory", lambda root: Inventory((listed,)))
@@ -214,7 +213,7 @@ def test_the_gpu_has_the_identity_that_nvml_lists(tmp_path: Path, monkeypatch: p
     assert (sample.labels["UUID"], sample.value) == (listed.uuid, 0.5)
 
 
-@pytest.mark.parametrize("name", ["jetson-agx-orin", "jetson-files-orin", "jetson-files-xavier"])
+@pytest.mark.parametrize("name", ["jetson-agx-orin", "jetson-files-orin", "jetson-files-xavier", "jetson-orin-nx"])
 def test_promtool_has_no_findings(name: str) -> None:
     assert promtool_findings(name) == []
 
