@@ -21,7 +21,7 @@ from hypergauge.scheduler.experiment.experiment_file import ExperimentFile, Row,
 from hypergauge.scheduler.experiment.parameters import HIDDEN
 from hypergauge.scheduler.launch.commands import command_in, command_of
 from hypergauge.scheduler.launch.launch import Command
-from hypergauge.scheduler.profilers import problems
+from hypergauge.scheduler.profilers import completed, problems
 from hypergauge.sql.ingest.choices import Choice
 from hypergauge.sql.runs.runs import KnownRun
 
@@ -101,7 +101,7 @@ def job_from_row(
         attempt=attempt,
         line=row.line,
         exporters=row.listeners,
-        profilers=row.wrappers,
+        profilers=completed(row.wrappers),
         actions={rule: [action for name, action in row.actions if name == rule] for rule, _ in row.actions},
         previous=previous,
         request={"directory": str(Path.cwd()), "file": str(file.path.absolute()), "cells": _request_of(row)},

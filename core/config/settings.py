@@ -13,6 +13,7 @@ import platformdirs
 
 from hypergauge.core.config.bench_toml import config_file, content
 from hypergauge.core.config.environments import named_environments
+from hypergauge.core.config.profilers import profiler_options
 from hypergauge.core.errors import BadRequest, did_you_mean
 
 __all__ = [
@@ -48,7 +49,7 @@ _NUMBERS = {
     "grace": "a number of seconds",
 }
 # Sections outside `Settings`, which travel to other processes.
-_SECTIONS = ("environments", "rules", "actions", "slurm")
+_SECTIONS = ("environments", "profilers", "rules", "actions", "slurm")
 # Third-party executors are entry points of this group, and may have sections of their names.
 EXECUTORS = "hypergauge.executors"
 _KINDS_OF_NUMBERS: Mapping[str, tuple[type, ...]] = {
@@ -137,6 +138,7 @@ class Settings:
         environment = os.environ if environment is None else environment
         found = _from_file(config_file(directory))
         named_environments(directory)  # every command refuses a file with an error anywhere
+        profiler_options(directory)
         for name, variable in VARIABLES.items():
             if value := _variable(environment, variable):
                 found[name] = value

@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 
 from hypergauge.core.files.run_folder import RunEnd, RunFolder
 from hypergauge.core.system.processes import RunProcesses
-from hypergauge.exporters.process.perf_counters import PERF_HELPS, PerfCounters
+from hypergauge.exporters.process.perf_counters import EVENTS_TOTAL, PERF_HELPS, PerfCounters
 from hypergauge.exporters.process.run_exits import RunExits
 from hypergauge.exporters.process.usage import RunUsage
 from hypergauge.exporters.serving.families import Families
@@ -77,10 +77,14 @@ class ProcessExporter:
                 counters = self._perf_of(run_id)
                 if started_at is not None:
                     # Dated by perf's own clock, so that rates cover the interval that perf counted in.
-                    _add(families, run_id, counters.live(), started_at + counters.seconds)
+                    counted_at = started_at + counters.seconds
+                    _add(families, run_id, counters.live(), counted_at)
+                    _add_events(families, run_id, counters, counted_at)
         for run_id, end in exits.recent.items():
             _add(families, run_id, _final(end, self._usage.get(run_id) or RunUsage()))
-            _add(families, run_id, self._perf_of(run_id).final())
+            counters = self._perf_of(run_id)
+            _add(families, run_id, counters.final())
+            _add_events(families, run_id, counters)
         self._usage = {run_id: one for run_id, one in self._usage.items() if exits.keeps(run_id, one.seen_at, now)}
         self._perf = {run_id: one for run_id, one in self._perf.items() if run_id in trees or run_id in exits.recent}
         by_tree = sum(tree.by_tree for run_id, tree in trees.items() if exits.exposes(run_id))
@@ -96,6 +100,11 @@ class ProcessExporter:
 def _add(families: Families, run_id: str, values: Mapping[str, float | None], timestamp: float | None = None) -> None:
     for name, value in values.items():
         families.add(f"bench_process_{name}", {"run_id": run_id}, value, timestamp)
+
+
+def _add_events(families: Families, run_id: str, counters: PerfCounters, timestamp: float | None = None) -> None:
+    for event, total in counters.events().items():
+        families.add(f"bench_process_{EVENTS_TOTAL}", {"run_id": run_id, "event": event}, total, timestamp)
 
 
 def _live(usage: RunUsage) -> dict[str, float | None]:

@@ -33,7 +33,7 @@ STATUSES = ("running", "finished", "failed", "stopped", "timeout")
 _MLFLOW_STATUSES = {"killed": "stopped", "scheduled": "running"}
 
 LISTENERS = ("host", "process", "nvml", "dcgm", "rapl", "amd", "jetson", "apple", "intel")
-WRAPPERS = ("nsys", "ncu", "perf", "py-spy", "torch")
+WRAPPERS = ("nsys", "ncu", "perf", "perf-record", "py-spy", "torch")
 # The word for a run that no exporter measures.
 NO_EXPORTER = "none"
 _RADT_LISTENERS = {

@@ -137,7 +137,7 @@ def _profiler_problems(file: ExperimentFile, row: Row) -> Iterator[str]:
     environment = environment_of(file, row)
     if row.wrappers and environment.problem() is None:
         python = None if environment.container else environment.python()
-        yield from profilers.problems(row.wrappers, python, script=file.script(row) is not None)
+        yield from profilers.problems(profilers.completed(row.wrappers), python, script=file.script(row) is not None)
 
 
 def _action_problems(row: Row, reactions: Reactions) -> Iterator[tuple[str, str]]:

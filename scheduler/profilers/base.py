@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -71,6 +71,16 @@ class Profiler:
             if not re.fullmatch(self.options[key], value):
                 return f"the option {key} of {self.name} cannot be {value!r}"
         return None
+
+    def host_problem(self, options: Mapping[str, str]) -> str | None:
+        """Return why valid options cannot be used on this host, where the profiler works; ``None`` if they can."""
+        del options
+        return None
+
+    def notes(self, options: Mapping[str, str]) -> Iterator[str]:
+        """Yield what usable options do not give on this host, for the preview of a schedule."""
+        del options
+        yield from ()
 
     def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line that runs `words` under the profiler, with its report in `folder`."""

@@ -2,70 +2,98 @@
 
 from __future__ import annotations
 
-import functools
-import subprocess
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
+from hypergauge.core.errors import did_you_mean
 from hypergauge.core.files.run_folder import RunFolder
-from hypergauge.core.pages import Page
 from hypergauge.scheduler.profilers.base import Profiler
+from hypergauge.scheduler.profilers.perf_events import EVENTS, PRESETS, Alternative, Part
+from hypergauge.scheduler.profilers.perf_trial import FORMAT, Answer, answer, event_names, refusal
 
-__all__ = ["EVENTS", "Perf"]
+__all__ = ["INSTALL", "Perf"]
 
-# perf omits events that the processor or virtual machine does not support. The last two are software events.
-EVENTS = (
-    "instructions", "cycles", "LLC-loads", "LLC-load-misses", "branches", "branch-misses", "context-switches",
-    "page-faults",
-)  # fmt: skip
-_PARANOID = "kernel.perf_event_paranoid"
+INSTALL = "sudo apt-get install linux-perf (on Ubuntu linux-tools-generic)"
+_DEFAULT = "default"
+# Modes that may follow an event: user, kernel, hypervisor, guest, host, precise.
+_MODES = re.compile(r":[ukhIGHpPSDWeb]+$")
 
 
 class Perf(Profiler):
-    """``perf stat`` with an interval of 1 s. The exporter ``process`` reads its file during the run."""
+    """``perf stat`` with an interval of 1 s. The exporter ``process`` reads its file during the run.
+
+    The option ``preset`` names presets, and ``events`` further events of perf; the preset ``default`` is counted where
+    neither is given.
+    """
 
     name = "perf"
     report = RunFolder.PERF
-    install = "sudo apt-get install linux-perf (on Ubuntu linux-tools-generic)"
+    install = INSTALL
+    options: ClassVar[Mapping[str, str]] = {"preset": r"[\w-]+(,[\w-]+)*", "events": r"[\w.:/-]+(,[\w.:/-]+)*"}
 
     def problem(self, python: str) -> str | None:
         """See `Profiler.problem`; also try a short count, and return its error."""
-        return super().problem(python) or _refusal(self.program)
+        return super().problem(python) or refusal(self.program, "stat", *FORMAT, "-e", ",".join(EVENTS))
+
+    def option_problem(self, options: Mapping[str, str]) -> str | None:
+        """See `Profiler.option_problem`; also name the nearest preset."""
+        if invalid := super().option_problem(options):
+            return invalid
+        for name in _words(options, "preset"):
+            if name not in PRESETS:
+                return f"perf has no preset {name!r}{did_you_mean(name, PRESETS)}"
+        for event in _words(options, "events"):
+            if _MODES.search(event):
+                return f"perf cannot count {event!r}: leave out {_MODES.findall(event)[0]!r}, all modes are counted"
+        return None
+
+    def host_problem(self, options: Mapping[str, str]) -> str | None:
+        """See `Profiler.host_problem`: an event that perf does not count here, or a preset of such events."""
+        for event in _words(options, "events"):
+            match answer(self.program, event):
+                case Answer.UNKNOWN:
+                    near = did_you_mean(event, event_names(self.program), ": `perf list` shows those of this host")
+                    return f"perf has no event {event!r}{near}"
+                case Answer.UNSUPPORTED:
+                    return f"perf cannot count {event!r} of a run here: {_UNSUPPORTED}"
+        for name in _words(options, "preset"):
+            if not any(self._chosen(part) for part in PRESETS[name]):
+                return f"perf counts nothing of the preset {name} here: {_UNSUPPORTED}"
+        return None
+
+    def notes(self, options: Mapping[str, str]) -> Iterator[str]:
+        """See `Profiler.notes`: the parts of chosen presets that perf does not count here."""
+        for name in _words(options, "preset"):
+            lacking = []
+            for part in PRESETS[name]:
+                chosen = self._chosen(part)
+                lacking += [part.name] if chosen is None else [chosen.lacks] if chosen.lacks else []
+            if lacking:
+                yield f"of the preset {name}, perf does not count {', '.join(lacking)} here"
 
     def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line of ``perf stat``."""
-        del options  # it has none
-        return [self.program, "stat", "-I", "1000", *_format(folder / self.report), "--", *words]
+        events = ",".join(self._events(options))
+        return [
+            self.program, "stat", "-I", "1000", *FORMAT, "-e", events, "-o", str(folder / self.report), "--", *words
+        ]  # fmt: skip
+
+    def _events(self, options: Mapping[str, str]) -> Sequence[str]:
+        presets = _words(options, "preset") if options else [_DEFAULT]
+        parts = [part for name in presets for part in PRESETS[name]]
+        found = [chosen.events for part in parts if (chosen := self._chosen(part))]
+        # perf refuses to count nothing, and says itself why it counts no event.
+        return list(dict.fromkeys([*found, *_words(options, "events")])) or EVENTS
+
+    def _chosen(self, part: Part) -> Alternative | None:
+        """Return the first alternative of a part that perf counts here; ``None`` for none."""
+        return next((one for one in part.alternatives if answer(self.program, one.events) is Answer.COUNTED), None)
 
 
-def _format(output: Path) -> list[str]:
-    # Semicolons, because some locales write numbers with commas.
-    return ["-x", ";", "-e", ",".join(EVENTS), "-o", str(output)]
+_UNSUPPORTED = "the processor lacks the counters, a virtual machine hides them, or they are not of single processes"
 
 
-@functools.cache
-def _refusal(program: str) -> str | None:
-    """Return the reason why perf cannot count here. A trial covers limits of kernel, container and distribution."""
-    try:
-        tried = subprocess.run(
-            [program, "stat", *_format(Path("/dev/null")), "--", "true"],
-            capture_output=True, text=True, errors="replace", timeout=30, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"perf does not work here: {error}"
-    if tried.returncode == 0:
-        return None
-    output = next(
-        (line.strip() for line in tried.stderr.splitlines() if line.strip(" :")), f"status {tried.returncode}"
-    )
-    level = _paranoid()
-    if level is not None and level > 2:
-        return Page.PROFILERS.after(f"perf may not count here, since {_PARANOID} is {level}: sudo sysctl {_PARANOID}=1")
-    return f"perf does not work here: {output}"
-
-
-def _paranoid() -> int | None:
-    try:
-        return int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
-    except (OSError, ValueError):
-        return None
+def _words(options: Mapping[str, str], name: str) -> list[str]:
+    return options[name].split(",") if name in options else []

@@ -9,14 +9,15 @@ from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.scheduler.profilers.base import Profiler
 from hypergauge.scheduler.profilers.nsight import Ncu, Nsys
 from hypergauge.scheduler.profilers.perf import Perf
+from hypergauge.scheduler.profilers.perf_record import PerfRecord
 from hypergauge.scheduler.profilers.py_spy import LIVE_REPORT, PySpy
 from hypergauge.scheduler.profilers.pytorch import Torch
 from hypergauge.scheduler.profilers.word import split_word
 
-__all__ = ["PROFILERS", "RELAY", "around", "problems", "reports", "wrapped"]
+__all__ = ["PROFILERS", "RELAY", "around", "notes", "problems", "reports", "wrapped"]
 
 # From the inside out, so that perf counts only the command and not an outer profiler.
-PROFILERS: dict[str, Profiler] = {one.name: one for one in (Torch(), Perf(), PySpy(), Nsys(), Ncu())}
+PROFILERS: dict[str, Profiler] = {one.name: one for one in (Torch(), Perf(), PerfRecord(), PySpy(), Nsys(), Ncu())}
 # These read the GPU through the same driver interface, which allows one client at a time.
 _OF_THE_GPU = ("nsys", "ncu", "torch")
 RELAY = Path(__file__).with_name("relay.py")
@@ -36,15 +37,24 @@ def problems(words: Sequence[str], python: str | None, *, script: bool) -> Itera
     """
     chosen = dict(map(split_word, words))
     for name, options in chosen.items():
-        if invalid := PROFILERS[name].option_problem(options):
+        invalid = PROFILERS[name].option_problem(options)
+        if invalid:
             yield invalid
         if name == "torch" and not script:
             yield "torch wraps a Python script, and there is none"
         elif problem := PROFILERS[name].problem(python) if python else PROFILERS[name].container_problem():
             yield problem
+        elif python and not invalid and (problem := PROFILERS[name].host_problem(options)):
+            yield problem
     together = [name for name in chosen if name in _OF_THE_GPU]
     if len(together) > 1:
         yield f"{' and '.join(together)} exclude each other: a GPU supports one profiler at a time"
+
+
+def notes(words: Sequence[str]) -> Iterator[str]:
+    """Yield what profilers without `problems` do not give on this host."""
+    for name, options in map(split_word, words):
+        yield from PROFILERS[name].notes(options)
 
 
 def around(names: str) -> str:

@@ -10,6 +10,7 @@ from hypergauge.scheduler.experiment.cells import Collocation, Environment, pars
 from hypergauge.scheduler.job import Job, job_from_command
 from hypergauge.scheduler.plan.checks import listener_problem
 from hypergauge.scheduler.plan.collocation import collocation_problem
+from hypergauge.scheduler.profilers import completed, notes
 
 __all__ = ["command_line_job"]
 
@@ -34,7 +35,7 @@ def command_line_job(
     exporters
         Installed exporters by name, with the reason why one cannot work on this host, else ``None``.
     notify
-        Receiver of messages about an environment that is created.
+        Receiver of messages about an environment that is created, and about what profilers lack here.
 
     Raises
     ------
@@ -57,7 +58,10 @@ def command_line_job(
     for exporter in choice or ():
         if problem := listener_problem(exporter, exporters or {}):
             raise BadRequest(f"--listeners: {problem}")
-    return job_from_command(
+    job = job_from_command(
         command, name=name, devices=chosen, collocation=wanted, environment=Environment.parse(environment),
-        exporters=choice, profilers=profilers, notify=notify,
+        exporters=choice, profilers=completed(profilers), notify=notify,
     )  # fmt: skip
+    for line in notes(job.profilers):
+        notify(line)
+    return job

@@ -18,6 +18,7 @@ from hypergauge.scheduler.plan.exporters import live_choices, measuring_notes
 from hypergauge.scheduler.plan.file_plan import numbers, planned
 from hypergauge.scheduler.plan.kernel_sources import check_kernel_sources
 from hypergauge.scheduler.plan.plan import PlannedWorkload
+from hypergauge.scheduler.plan.profilers import profiler_notes
 from hypergauge.sql.runs.experiments import owner_problem
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.session import Session
@@ -78,6 +79,8 @@ def preview(
             for line in measuring_notes(
                 workloads, session(live_choices, {row.run for row in file.rows}), settings.interval
             ):
+                notify(line)
+            for line in profiler_notes(workloads):
                 notify(line)
             gpus = inventory(settings.simulate, settings.home)
             return Preview(workloads, partitions(session, file, workloads, gpus, Devices(settings)), gpus)

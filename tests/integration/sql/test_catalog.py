@@ -290,3 +290,22 @@ def test_energy_of_two_sockets_is_their_power(world: World, start: float) -> Non
     assert charted(world, run, "cpu_power") == {("host", 300.0)}
     assert charted(world, run, "dram_power") == {("host", 40.0)}
     assert charted(world, run, "cpu_core_power") == {("host", 200.0)}
+
+
+def test_each_event_of_perf_has_a_quantity_of_its_own(world: World, start: float) -> None:
+    run = world.run(start, start + 60)
+    scrapes = []
+    for second in range(60):
+        lines = [
+            f'bench_process_perf_events_total{{run_id="{run}",event="{event}"}} {rate * second}\n'
+            for event, rate in (("minor-faults", 10), ("mem_load_retired.l3_miss", 4))
+        ]
+        kind = "# TYPE bench_process_perf_events_total counter\n"
+        scrapes.append((start + second, (kind + "".join(lines)).encode()))
+    world.write(world.scraped(scrapes, "process"))
+    assert charted(world, run, "perf_minor_faults") == {("process", 10)}
+    assert charted(world, run, "perf_mem_load_retired_l3_miss") == {("process", 4)}
+    units = world.connection.execute(
+        "select quantity, unit from metrics where match <> '{}' and metric like 'bench\\_process%' order by quantity"
+    ).fetchall()
+    assert units == [("perf_mem_load_retired_l3_miss", "events/s"), ("perf_minor_faults", "events/s")]

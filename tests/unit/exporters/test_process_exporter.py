@@ -20,7 +20,7 @@ from hypergauge.exporters.process.cgroup_limits import CgroupLimits
 from hypergauge.exporters.process.exporter import ProcessExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.text import render
-from hypergauge.scheduler.profilers.perf import EVENTS
+from hypergauge.scheduler.profilers.perf_events import EVENTS
 from tests.support.exporters.golden import check_golden
 from tests.support.exporters.process import BURN, END, TOTALS, Page, Start, folder, watch
 from tests.support.waiting import wait_for

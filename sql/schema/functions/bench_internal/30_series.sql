@@ -66,6 +66,12 @@ create or replace function bench_internal.device_of(p_metric text, p_labels json
                 else coalesce(regexp_replace(p_labels ->> 'device', '^(nvme\d+)c\d+(n\d+)$', '\1\2'), p_labels ->> 'cpu') end
 $$;
 
+-- Return the quantity of an event of perf: `perf_minor_faults` for `minor-faults`. Events of different kinds cannot be added, so
+-- each has its own.
+create or replace function bench_internal.event_quantity(p_event text) returns text language sql immutable as $$
+    select 'perf_' || trim('_' from lower(regexp_replace(p_event, '[^A-Za-z0-9]+', '_', 'g')))
+$$;
+
 -- Create or find series of one target. `p_series` is an array of {"metric", "labels", "counts"}; rows return in its order
 -- (`ord` from 1), with the resolution of a gauge in the catalog. The labels decide the resource: a run's id, a GPU and its
 -- instance, else the host. The host is that of the target's labels, else `hostname` of the line, since a target in Kubernetes
@@ -78,6 +84,13 @@ declare
     source targets;
 begin
     select * into source from targets where target_id = p_target;
+    insert into metrics (metric, match, quantity, unit, kind, combine, help)
+    select distinct m.metric, jsonb_build_object('event', e.event), event_quantity(e.event), m.unit, m.kind, m.combine,
+           format('Count of %s, of a run under perf.', e.event)
+    from jsonb_array_elements(p_series) as w(item) join metrics m on m.metric = w.item ->> 'metric' and m.match = '{}' and m.origin = ''
+    cross join lateral (select w.item -> 'labels' ->> 'event' as event) e
+    where m.metric = 'bench_process_perf_events_total' and e.event is not null
+    on conflict (metric, match) where origin = '' do nothing;
     return query
     with wanted as (
         select w.ord, w.item ->> 'metric' as metric, w.item -> 'labels' as labels, (w.item ->> 'counts')::boolean as counts
