@@ -87,7 +87,7 @@ def compare(
             "--metric",
             "-m",
             metavar="COLUMN",
-            help="Show this column only, such as 'GPU energy' or loss. Can be repeated.",
+            help="Show this column only, such as 'GPU energy' or loss, or a quantity's mean. Can be repeated.",
         ),
     ] = None,
     wide: Annotated[
@@ -105,10 +105,12 @@ def compare(
     if target is not None and align is not None:
         raise BadRequest("--target looks at whole runs, from their start: leave out --align")
     _check_form(json=json, csv=csv, markdown=markdown, gate=bool(conditions))
+    from hypergauge.insight.comparison.chosen import ChosenQuantities
     from hypergauge.insight.cost.further import further  # with numpy: slow to import
 
     settings = Settings.load(tariff=tariff)
     more = further(settings, target, simulated=simulated)
+    more.append(ChosenQuantities(metrics or ()))
     with reading(settings, [*selectors, *([baseline] if baseline else [])]) as connection:
         if conditions:
             from hypergauge.insight.regression.gate import gated  # with scipy: slow to import

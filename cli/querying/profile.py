@@ -40,12 +40,14 @@ def profile(
     ] = None,
     rate: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Samples per second, with --seconds.")] = 20,
     profiler: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this profiler: 'py-spy', 'torch', 'nsys' or 'ncu'.")
+        str | None,
+        typer.Option(metavar="NAME", help="Only this profiler: 'py-spy', 'perf-record', 'torch', 'nsys' or 'ncu'."),
     ] = None,
     kind: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND", help="Only 'function', 'operator', 'kernel', 'memory', 'cuda', 'range' or 'system'."
+            metavar="KIND",
+            help="Only 'function', 'native', 'operator', 'kernel', 'memory', 'cuda', 'range' or 'system'.",
         ),
     ] = None,
     phase: Annotated[str | None, typer.Option(metavar="NAME", help="Only this phase of the run.")] = None,

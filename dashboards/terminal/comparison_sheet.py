@@ -128,7 +128,7 @@ def sheet(found: Comparison, metrics: Sequence[str] = (), *, everything: bool = 
     keys = _keys(found)
     software = sorted(dict.fromkeys(key for entry in found.entries for key in entry.software), key=relevance)
     if metrics:
-        names = _names(found, keys, software)
+        names = _names(found, dict.fromkeys(key for entry in found.entries for key in entry.values), software)
         chosen = list(dict.fromkeys(_chosen(name, names) for name in metrics))
         shown, hidden = chosen, []
     else:

@@ -15,7 +15,7 @@ __all__ = ["comparison_tables", "profile_tables", "seconds_text", "verdict"]
 
 # Names of kernels are declarations with templates.
 _LONGEST_NAME = 120
-_PLURALS = {"memory": "memory", "cuda": "calls of CUDA", "system": "calls of the system"}
+_PLURALS = {"memory": "memory", "cuda": "calls of CUDA", "system": "calls of the system", "native": "native functions"}
 
 
 def profile_tables(content: Content, top: int, width: int) -> Iterator[Table]:

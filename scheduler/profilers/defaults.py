@@ -22,9 +22,7 @@ def completed(words: Sequence[str]) -> tuple[str, ...]:
         The file names an unknown profiler, or invalid options.
     """
     defaults = _defaults() if words else {}
-    return tuple(
-        joined_word(name, {**defaults.get(name, {}), **options}) for name, options in map(split_word, words)
-    )
+    return tuple(joined_word(name, {**defaults.get(name, {}), **options}) for name, options in map(split_word, words))
 
 
 def _defaults() -> dict[str, dict[str, str]]:

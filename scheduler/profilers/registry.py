@@ -37,14 +37,15 @@ def problems(words: Sequence[str], python: str | None, *, script: bool) -> Itera
     """
     chosen = dict(map(split_word, words))
     for name, options in chosen.items():
-        invalid = PROFILERS[name].option_problem(options)
-        if invalid:
+        profiler = PROFILERS[name]
+        if invalid := profiler.option_problem(options):
             yield invalid
         if name == "torch" and not script:
             yield "torch wraps a Python script, and there is none"
-        elif problem := PROFILERS[name].problem(python) if python else PROFILERS[name].container_problem():
-            yield problem
-        elif python and not invalid and (problem := PROFILERS[name].host_problem(options)):
+        elif python is None:
+            if problem := profiler.container_problem():
+                yield problem
+        elif problem := profiler.problem(python) or (None if invalid else profiler.host_problem(options)):
             yield problem
     together = [name for name in chosen if name in _OF_THE_GPU]
     if len(together) > 1:

@@ -26,7 +26,8 @@ class Stack:
     ----------
     kind
         ``kernel``, ``memory`` (copies and fills on a GPU), ``operator``, ``cuda`` (calls of its libraries), ``range`` (named
-        in the script), ``system`` (calls of the operating system) or ``function``.
+        in the script), ``system`` (calls of the operating system), ``function`` (of Python) or ``native`` (of compiled code and
+        of the kernel).
     frames
         Names from the outermost to the innermost.
     phase

@@ -44,14 +44,18 @@ def refusals(word: str) -> list[str]:
     [
         (
             "intel_hybrid.csv",
-            "{cpu_core/slots/,cpu_core/topdown-retiring/,cpu_core/topdown-bad-spec/,cpu_core/topdown-fe-bound/,"
-            "cpu_core/topdown-be-bound/,cpu_core/topdown-mem-bound/}",
+            (
+                "{cpu_core/slots/,cpu_core/topdown-retiring/,cpu_core/topdown-bad-spec/,cpu_core/topdown-fe-bound/,"
+                "cpu_core/topdown-be-bound/,cpu_core/topdown-mem-bound/}"
+            ),
             [],
         ),
         (
             "amd_zen4.csv",
-            "{de_src_op_disp.all,ex_ret_ops,de_no_dispatch_per_slot.no_ops_from_frontend,"
-            "de_no_dispatch_per_slot.backend_stalls,de_no_dispatch_per_slot.smt_contention}",
+            (
+                "{de_src_op_disp.all,ex_ret_ops,de_no_dispatch_per_slot.no_ops_from_frontend,"
+                "de_no_dispatch_per_slot.backend_stalls,de_no_dispatch_per_slot.smt_contention}"
+            ),
             ["of the preset topdown, perf does not count memory bound here"],
         ),
     ],

@@ -51,7 +51,7 @@ comment on column runs.evaluated is 'whether the rules have been evaluated over 
 
 comment on table profiles is 'Profiles of runs, from the reports of profilers.';
 comment on column profiles.run_id is 'run';
-comment on column profiles.profiler is 'nsys, ncu, py-spy or torch';
+comment on column profiles.profiler is 'nsys, ncu, perf-record, py-spy or torch';
 comment on column profiles.number is '1 for that of the whole run; profiles of a live run follow';
 comment on column profiles.started_at is 'first recorded time; of a report without times the start of the run';
 comment on column profiles.ended_at is 'last recorded time; of a report without times the end of the run';
@@ -61,7 +61,7 @@ comment on table profile_entries is 'What kernels, operators and functions took,
 comment on column profile_entries.run_id is 'run';
 comment on column profile_entries.profiler is 'profiler';
 comment on column profile_entries.number is 'number of the profile';
-comment on column profile_entries.kind is 'kernel, memory (copies and fills on a GPU), operator, cuda (calls of its libraries), range (named in the script), system (calls of the operating system) or function';
+comment on column profile_entries.kind is 'kernel, memory (copies and fills on a GPU), operator, cuda (calls of its libraries), range (named in the script), system (calls of the operating system), function (of Python) or native (of compiled code and of the kernel)';
 comment on column profile_entries.name is 'name';
 comment on column profile_entries.phase is 'phase of the run; empty where it is unknown';
 comment on column profile_entries.calls is 'number of calls; null where samples were taken';
