@@ -118,7 +118,7 @@ def _row_problems(
     for name in row.listeners or ():
         if message := listener_problem(name, exporters):
             yield "Listeners", message
-    yield from (("Listeners", message) for message in _profiler_problems(file, row))
+    yield from (("Listeners", message) for message in _profiler_problems(file, row, here=inventory is not None))
 
 
 def _find_devices(row: Row, inventory: Inventory) -> tuple[list[Gpu], list[str]]:
@@ -133,11 +133,12 @@ def _find_devices(row: Row, inventory: Inventory) -> tuple[list[Gpu], list[str]]
     return gpus, messages
 
 
-def _profiler_problems(file: ExperimentFile, row: Row) -> Iterator[str]:
+def _profiler_problems(file: ExperimentFile, row: Row, *, here: bool) -> Iterator[str]:
     environment = environment_of(file, row)
     if row.wrappers and environment.problem() is None:
         python = None if environment.container else environment.python()
-        yield from profilers.problems(profilers.completed(row.wrappers), python, script=file.script(row) is not None)
+        words, script = profilers.completed(row.wrappers), file.script(row) is not None
+        yield from profilers.problems(words, python, script=script, here=here)
 
 
 def _action_problems(row: Row, reactions: Reactions) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ __all__ = ["INSTALL", "Perf"]
 
 INSTALL = "sudo apt-get install linux-perf (on Ubuntu linux-tools-generic)"
 _DEFAULT = "default"
+_UNSUPPORTED = "the processor lacks the counters, a virtual machine hides them, or they are not of single processes"
 # Modes that may follow an event: user, kernel, hypervisor, guest, host, precise.
 _MODES = re.compile(r":[ukhIGHpPSDWeb]+$")
 
@@ -90,9 +91,6 @@ class Perf(Profiler):
     def _chosen(self, part: Part) -> Alternative | None:
         """Return the first alternative of a part that perf counts here; ``None`` for none."""
         return next((one for one in part.alternatives if answer(self.program, one.events) is Answer.COUNTED), None)
-
-
-_UNSUPPORTED = "the processor lacks the counters, a virtual machine hides them, or they are not of single processes"
 
 
 def _words(options: Mapping[str, str], name: str) -> list[str]:

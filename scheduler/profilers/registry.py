@@ -23,7 +23,7 @@ _OF_THE_GPU = ("nsys", "ncu", "torch")
 RELAY = Path(__file__).with_name("relay.py")
 
 
-def problems(words: Sequence[str], python: str | None, *, script: bool) -> Iterator[str]:
+def problems(words: Sequence[str], python: str | None, *, script: bool, here: bool = True) -> Iterator[str]:
     """Yield the reasons why profilers cannot wrap a run.
 
     Parameters
@@ -34,6 +34,8 @@ def problems(words: Sequence[str], python: str | None, *, script: bool) -> Itera
         Interpreter of the run on this host; ``None`` if it has none, as in a container.
     script
         Whether the run is a script of this interpreter.
+    here
+        Whether the run is for this host. Another one may have other counters, and checks its options itself.
     """
     chosen = dict(map(split_word, words))
     for name, options in chosen.items():
@@ -45,7 +47,7 @@ def problems(words: Sequence[str], python: str | None, *, script: bool) -> Itera
         elif python is None:
             if problem := profiler.container_problem():
                 yield problem
-        elif problem := profiler.problem(python) or (None if invalid else profiler.host_problem(options)):
+        elif problem := profiler.problem(python) or (profiler.host_problem(options) if here and not invalid else None):
             yield problem
     together = [name for name in chosen if name in _OF_THE_GPU]
     if len(together) > 1:

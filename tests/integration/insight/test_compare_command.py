@@ -104,3 +104,27 @@ def test_markdown_is_a_table_and_json_is_whole(bench: Command) -> None:
     assert "final_x" in json.loads(bench("compare", "20", "--json", "-m", "duration")[1])["runs"][0]
     assert bench("compare", "20", "--json", "--csv")[0] == 2
     assert bench("compare", "20", "--baseline", "20/1/1", "--fail-on", "duration>+3%", "--csv")[0] == 2
+
+
+def test_any_quantity_can_be_chosen(bench: Command, world: World) -> None:
+    start = time.time() // 600 * 600 - 7200
+    for position, threads in ((1, 4), (2, 6)):
+        run_id = world.run(start, start + 60, workload=2, position=position)
+        line = f'# TYPE bench_process_threads gauge\nbench_process_threads{{run_id="{run_id}"}} {threads}\n'
+        scrapes = [(start + second, line.encode()) for second in range(60)]
+        world.write(world.scraped(scrapes, f"process{position}"))
+
+    def chosen(*words: str) -> list[dict[str, str]]:
+        status, text, _ = bench("compare", "20/2", "-m", "threads", "--csv", *words)
+        assert status == 0
+        return list(csv.DictReader(io.StringIO(text)))
+
+    runs = chosen("--baseline", "20/2/1")
+    assert [float(row["threads"]) for row in runs] == [4, 6]
+    assert [row["scope_threads"] for row in runs] == ["process", "process"]
+    assert float(runs[1]["change_threads"]) == pytest.approx(0.5)
+    assert [float(row["threads"]) for row in chosen("--by", "row")] == [4, 6]
+    assert [float(row["threads"]) for row in chosen("--by", "workload")] == [5]  # a mean, as of levels
+    status, _, error = bench("compare", "20/2", "-m", "thread")
+    assert status == 2
+    assert "these runs have no metric 'thread'" in error

@@ -70,6 +70,8 @@ def test_a_child_gets_the_same_settings(tmp_path: Path) -> None:
         ("lease = 'long'\n", r"bench\.toml: lease is 'long', but must be a number of seconds"),
         ("lease = 0.5\n", r"lease is 0\.5 s, but must lie between 1 s and an hour"),
         ("grace = -1\n", r"grace is -1 s, but must lie between 0 s and a day"),
+        ("profilers = 3\n", r"bench\.toml: profilers is not a section: write \[profilers\]"),
+        ("[profilers]\nperf = 3\n", r"bench\.toml: \[profilers\]: perf must be a string"),
         ("output_limit = 'much'\n", r"output_limit is 'much', but must be a size such as 512MiB"),
         ("output_limit = 1.5\n", r"bench\.toml: output_limit is 1\.5, but must be a size such as 512MiB"),
         ("output_limit = '4 KiB'\n", r"output_limit is 4096 bytes, but must be at least 1 MiB, or 0 for no limit"),

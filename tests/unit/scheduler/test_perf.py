@@ -77,6 +77,13 @@ def test_a_preset_of_which_nothing_is_counted_is_refused(folder: RunFolder) -> N
         ]
 
 
+def test_options_for_another_host_are_not_tried_here(folder: RunFolder) -> None:
+    processor(folder, "amd_zen4.csv")
+    assert list(problems(["perf(preset=caches)"], sys.executable, script=True, here=False)) == []
+    refused = list(problems(["perf(preset=cache)"], sys.executable, script=True, here=False))
+    assert refused == ["perf has no preset 'cache' (did you mean 'caches'?)"]
+
+
 @pytest.mark.parametrize(
     ("word", "message"),
     [
