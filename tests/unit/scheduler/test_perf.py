@@ -13,6 +13,7 @@ from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.scheduler.profilers import completed, notes, problems, wrapped
 from hypergauge.scheduler.profilers.reports.perf_script import read_printed, read_samples
 from hypergauge.scheduler.profilers.reports.stacks import Phases, Stack, UnreadableReport
+from hypergauge.scheduler.profilers.word import split_word
 from tests.support.fakes.perf import CAPTURES, installed_perf
 
 LACKS = "the processor lacks the counters, a virtual machine hides them, or they are not of single processes"
@@ -31,7 +32,7 @@ def processor(folder: RunFolder, capture: str) -> None:
 
 def events(folder: RunFolder, word: str) -> str:
     """Return the events of the command line."""
-    words = wrapped([word], ["true"], folder)
+    words = wrapped(["true"], dict([split_word(word)]), folder, sys.executable)
     return words[words.index("-e") + 1]
 
 
