@@ -23,7 +23,7 @@ MODEL = "AMD Instinct Mi325X VF"
 # Two GPUs with different values: `mi325x` has 47 % and 287 W.
 GPUS = (
     "mi325x(0)",
-    "__import__('dataclasses').replace(mi325x(1), activity={'gfx_activity': 90}, power={'current_socket_power': 611})",
+    "mi325x(1, activity={'gfx_activity': 90}, power={'current_socket_power': 611})",
 )
 MACMON = Path(__file__).parents[1] / "data" / "tools" / "macmon.jsonl"
 
@@ -115,7 +115,7 @@ def test_two_runs_on_one_gpu_share_its_values(place: Home) -> None:
     gate.touch()
     schedule.wait()
     wait_for(lambda: place.query("select from runs having bool_and(summarised)"), "the summaries")
-    assert [values(place, run, "gpu_power") for run in runs] == [{("device", SECOND, 611.0)}] * 2
+    assert all(("device", SECOND, 611.0) in values(place, run, "gpu_power") for run in runs)
     assert place.query("select from run_quality where run_id = %s and shared", runs[0]["run_id"])
 
 
@@ -151,7 +151,7 @@ def test_one_command_on_a_gpu(place: Home) -> None:
     assert "one" in repeated
 
 
-def test_doctor_counts_the_gpus_of_each_vendor(place: Home, new_folder: NewFolder) -> None:
+def test_doctor_counts_the_gpus_of_each_vendor(place: Home) -> None:
     printed = " ".join(place.bench("doctor").split())
     assert "AMD GPU 1 ok AMD Instinct Mi325X VF" in printed
     assert "AMD GPUs ok 2, measured by amd" in printed

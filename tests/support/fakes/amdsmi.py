@@ -8,7 +8,7 @@ those of the Radeon by yichao-yuan-99/vllm-otel (amd-power-reader/deamon), UUIDs
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -93,14 +93,14 @@ def radeon() -> Gpu:
     )
 
 
-def mi325x(number: int) -> Gpu:
-    """Return the first or the second GPU of a host with eight, whose order by PCI address is not that of HIP."""
+def mi325x(number: int, **answers: Any) -> Gpu:
+    """Return the first or second GPU of a host with eight, whose order by PCI address is not HIP's; with other `answers`."""
     uuid, rocm, render, hip = (
         ("9fff74b9-0000-1000-8044-4a2fb30adeb0", "GPU-9f444a2fb30adeb0", 185, 7),
         ("b7ff74b9-0000-1000-80d1-81671a192e45", "GPU-b7d181671a192e45", 177, 6),
     )[number]
     numbers = {"drm_render": render, "drm_card": render - 128, "hsa_id": hip + 2, "hip_id": hip, "hip_uuid": rocm}
-    return Gpu(uuid=uuid, name="AMD Instinct Mi325X VF", ticks=None, numbers=numbers)
+    return replace(Gpu(uuid=uuid, name="AMD Instinct Mi325X VF", ticks=None, numbers=numbers), **answers)
 
 
 def process(pid: int, vram_bytes: int) -> dict[str, Any]:
