@@ -220,7 +220,7 @@ class _Answer(BaseHTTPRequestHandler):
     def finish(self) -> None:
         super().finish()
         if isinstance(self.request, ssl.SSLSocket):
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError):  # `hang_up` may have ended TLS
                 self.request.settimeout(0)  # sends the closing alert without waiting for the client's
                 self.request.unwrap()  # else some clients see a broken connection
 

@@ -9,6 +9,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import threading
 import urllib.request
 from pathlib import Path
 
@@ -152,6 +153,24 @@ def test_a_silent_client_delays_no_other(site: Site) -> None:
 def shown(port: int) -> list[str]:
     """Return the names in a server's certificate."""
     return names_of(x509.load_pem_x509_certificate(ssl.get_server_certificate(("127.0.0.1", port)).encode()))
+
+
+def test_an_open_connection_at_the_servers_end_is_no_error(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    context = ssl.create_default_context(cafile=str(site.folder / "ca.pem"))
+    with (
+        serving(site.web("server", clients=False)) as server,
+        socket.create_connection(("127.0.0.1", server.port)) as plain,
+    ):
+        before = set(threading.enumerate())
+        connection = context.wrap_socket(plain, server_hostname="localhost")
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(8) == b"HTTP/1.1"
+        answering = set(threading.enumerate()) - before
+    for thread in answering:
+        thread.join(HUNG_SECONDS)
+        assert not thread.is_alive()
+    assert caplog.records == []
+    connection.close()
 
 
 def test_a_renewed_certificate_is_loaded(site: Site, caplog: pytest.LogCaptureFixture) -> None:
