@@ -36,14 +36,18 @@ def main(words: Sequence[str] | None = None) -> int:
     except BenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, BadRequest) else 1
+    except KeyboardInterrupt:
+        # The schedule has got the signal too, and has ended its runs.
+        return 130
 
 
 def _run(options: argparse.Namespace) -> int:
     paper = papers.read(options.paper)
     host = _host()
+    small = options.size == "small" or (options.size is None and not host.gpus.gpus)
     choices = Choices(
-        options.python, options.size == "small" or (options.size is None and not host.gpus.gpus), options.experiment,
-        options.gpu, options.mig_gpu, options.params, options.workload or (),
+        options.python.absolute(), small, options.experiment, options.gpu, options.mig_gpu, options.params,
+        options.workload or (),
     )  # fmt: skip
     if not options.show and not options.dry_run:
         _check_torch(options.python)
@@ -62,7 +66,7 @@ def _run(options: argparse.Namespace) -> int:
         if options.dry_run or status == 2:
             return status
     results = Results(int(selection.rows[0]["Experiment"]), selection.workloads)
-    show(paper, results, selection, has_gpu=bool(host.gpus.gpus))
+    show(paper, results, selection, has_gpu=bool(host.gpus.gpus), small=small)
     return status
 
 
@@ -74,7 +78,9 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--size", choices=["small", "paper"],
                         help="sizes of models and data; by default the paper's where there is a GPU")  # fmt: skip
     parser.add_argument("--params", default="", help="further parameters of each training, such as '--epochs 1'")
-    parser.add_argument("--workload", type=int, action="append", metavar="N", help="only this workload; repeatable")
+    parser.add_argument(
+        "--workload", type=int, action="append", metavar="N", help="only this workload; can be repeated"
+    )
     parser.add_argument("--repeat", type=int, default=2, metavar="N", help="repetitions of each workload; by default 2")
     parser.add_argument("--gpu", default="0", help="GPU of runs without MIG; by default 0, as in the papers")
     parser.add_argument("--mig-gpu", default="2", help="GPU in MIG mode; by default 2, as in the papers")

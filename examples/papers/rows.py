@@ -63,7 +63,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Rows that can run here, and the excluded workloads by their way of sharing and the reason."""
+    """Rows that can run here, and the excluded workloads by their way of sharing, if any, and the reason."""
 
     rows: list[dict[str, str]]
     excluded: Mapping[tuple[str, str], Sequence[int]]
@@ -134,7 +134,7 @@ def _adapted(row: dict[str, str], paper: Paper, choices: Choices, host: Host) ->
 
 
 def _sharing(row: dict[str, str]) -> str:
-    return {_INDEPENDENT: "naive", "MPS": "MPS"}.get(row["Collocation"], "MIG")
+    return {_INDEPENDENT: "", "MPS": "MPS, "}.get(row["Collocation"], "MIG, ")
 
 
 def _devices(row: dict[str, str], choices: Choices, host: Host) -> str:

@@ -18,7 +18,7 @@ _WIDTH = 80
 _PERCENT = ("epoch_time", "cpu_utilization")
 
 
-def show(paper: Paper, results: Results, selection: Selection, *, has_gpu: bool) -> None:
+def show(paper: Paper, results: Results, selection: Selection, *, has_gpu: bool, small: bool) -> None:
     """Print the values that either side has, and what did not run here."""
     out = Terminal(width=_WIDTH)
     table = Table(title=escape(paper.title), title_justify="left", box=None, padding=(0, 1, 0, 0), expand=False)
@@ -35,13 +35,17 @@ def show(paper: Paper, results: Results, selection: Selection, *, has_gpu: bool)
             table.add_row(escape(one.configuration), one.metric, _theirs(theirs), _ours(one, ours))
     out.print(table)
     out.print()
-    out.print("A dash: no value that we could read in public text, or that was measured here.")
+    out.print("A dash: we could read no published value, or measured none here.")
     out.print(f"Theirs: {escape(paper.hardware)}.")
-    out.print("Ours: a GPU of this host." if has_gpu else f"Ours: this host, without a GPU. {escape(paper.differs)}")
+    if has_gpu:
+        out.print(f"Ours: a GPU of this host, {'small models' if small else 'models of their size'}, random images.")
+    else:
+        out.print(f"Ours: this host, without a GPU. {escape(paper.differs)}")
     if selection.excluded:
         out.print("Cannot run here:")
     for (sharing, reason), workloads in selection.excluded.items():
-        out.print(f"- {sharing} (workloads {_ranges(workloads)}): {escape(reason)}")
+        many = "s" if len(workloads) > 1 else ""
+        out.print(f"- {sharing}workload{many} {_ranges(workloads)}: {escape(reason)}")
     if lacking:
         out.print(f"{lacking} comparisons have no value on either side.")
 

@@ -108,7 +108,7 @@ def test_published_overheads_follow_from_the_published_times() -> None:
 @pytest.mark.parametrize(
     ("name", "workloads", "excluded"),
     [
-        ("deem23", {1, 2, 3, 4, 5, 6}, {"MPS": [7], "MIG": [8]}),
+        ("deem23", {1, 2, 3, 4, 5, 6}, {"MPS, ": [7], "MIG, ": [8]}),
         ("euromlsys23", {1, 2, 11, 12}, {}),
         ("collocation", {1, 5, 8, 11, 14, 18, 21, 24, 27, 31, 34, 37, 100, 110, 120, 130, 210, 220, 310, 320, 330}, {}),
     ],
@@ -207,13 +207,14 @@ def test_the_table_fits_a_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     for name in NAMES:
-        show(papers.read(name), Results(24, range(400)), chosen(name, tmp_path), has_gpu=False)
+        show(papers.read(name), Results(24, range(400)), chosen(name, tmp_path), has_gpu=False, small=True)
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= 80
     assert re.search(r"best of all sets +throughput +4 x at most +1.60x \(workload 5\)", printed)
     assert re.search(r"light smi\+top +epoch_time +-0.5% +\+250.0% \(\+200% to \+300%\)", printed)
     assert re.search(r"inter: two resnet18 / alone +epoch_time +- ", printed)
-    assert "- MPS (workloads 7)" in printed
+    assert "- MPS, workload 7: Devices: device 0 does not exist" in printed
+    assert "- workloads 3-4, 13: Listeners: the exporter 'nvml' cannot work here" in printed
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
