@@ -18,7 +18,7 @@ from hypergauge.scheduler.plan import checks
 
 __all__ = ["SMALL", "Choices", "Host", "Selection", "select"]
 
-# Sizes that a processor trains in seconds. The last of repeated options counts.
+# Sizes that a processor trains in seconds, in place of the paper's.
 SMALL = {
     "digits": "--width 8 --images 8192 --batch-size 64 --epochs 4 --threads 1",
     "resnet18": "--width 16 --pixels 32 --images 2048 --batch-size 32 --epochs 3 --threads 1",
@@ -79,15 +79,28 @@ class Selection:
         Raises
         ------
         BadRequest
-            There is another file of that name.
+            There is another file of that name, or its rows ran with other parameters: the results would not be those of one row.
         """
-        if path.exists() and not path.read_text().partition("\n")[0].endswith(f",{_MARK}"):
-            raise BadRequest(f"{path} is no file of this command; choose another --folder")
+        if path.exists():
+            self._check(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, [*self.rows[0], _MARK], lineterminator="\n")
             writer.writeheader()
             writer.writerows({**row, _MARK: paper.name} for row in self.rows)
+
+    def _check(self, path: Path) -> None:
+        with path.open(newline="") as file:
+            reader = csv.DictReader(file)
+            if (reader.fieldnames or [""])[-1] != _MARK:
+                raise BadRequest(f"{path} is no file of this command; choose another --folder")
+            before = [*reader]
+        mine = [_content(row) for row in self.rows]
+        again = {(row["Experiment"], row["Workload"]) for row in self.rows}
+        for line, row in enumerate(before, 2):
+            if row["Status"] and (row["Experiment"], row["Workload"]) in again and _content(row) not in mine:
+                message = "this row ran with other choices; repeat those, or choose another --experiment"
+                raise BadRequest(message, file=path, line=line)
 
 
 def select(paper: Paper, choices: Choices, host: Host, scratch: Path) -> Selection:
@@ -119,7 +132,7 @@ def _adapted(row: dict[str, str], paper: Paper, choices: Choices, host: Host) ->
     """Return a row with the script, the interpreter, devices, exporters and sizes of this host."""
     script = os.path.normpath(paper.rows.parent / row["File"])
     model = row["Params"].split()[1]
-    sizes = SMALL[model] if choices.small else ""
+    params = f"--model {model} {SMALL[model]}" if choices.small else row["Params"]
     experiment = row["Experiment"] if choices.experiment is None else str(choices.experiment)
     listeners = row["Listeners"] if paper.measures_listeners else _working(row["Listeners"], host)
     return {
@@ -129,8 +142,12 @@ def _adapted(row: dict[str, str], paper: Paper, choices: Choices, host: Host) ->
         "File": script,
         "Environment": "-" if choices.python == Path(sys.executable) else f"venv:{choices.python.parents[1]}",
         "Listeners": listeners,
-        "Params": " ".join(filter(None, (row["Params"], sizes, choices.params))),
+        "Params": f"{params} {choices.params}".strip(),
     }
+
+
+def _content(row: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in row.items() if name not in ("Status", "Run", _MARK)}
 
 
 def _sharing(row: dict[str, str]) -> str:
@@ -165,6 +182,7 @@ def _problems(rows: Sequence[dict[str, str]], paper: Paper, host: Host, scratch:
     except BadExperimentFile as error:
         found: dict[int, str] = {}
         for problem in error.problems:
+            # The header is line 1.
             found.setdefault(int(rows[problem.line - 2]["Workload"]), problem.message)
         return found
     return {}

@@ -148,6 +148,20 @@ def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path) -> None:
     found.write(path, papers.read("deem23"))
 
 
+def test_rows_that_ran_are_not_mixed_with_changed_ones(tmp_path: Path) -> None:
+    paper, path = papers.read("deem23"), tmp_path / "deem23-here.csv"
+    chosen("deem23", tmp_path).write(path, paper)
+    changed = chosen("deem23", tmp_path, params="--epochs 1")
+    changed.write(path, paper)  # nothing has run yet
+    path.write_text(path.read_text().replace("resnet18,,,", "resnet18,finished,0123456789abcdef,", 1))
+    changed.write(path, paper)
+    path.write_text(path.read_text().replace("resnet18,,,", "resnet18,finished,0123456789abcdef,", 1))
+    with pytest.raises(BadRequest, match="choose another --experiment") as caught:
+        chosen("deem23", tmp_path).write(path, paper)
+    assert (caught.value.file, caught.value.line) == (path, 2)
+    chosen("deem23", tmp_path, experiment=7).write(path, paper)
+
+
 # --- the answers of bench ---------------------------------------------------------------------------------------------
 
 
