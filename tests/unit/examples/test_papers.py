@@ -34,6 +34,7 @@ NO_GPU = {name: None if name in ("host", "process") else "no GPU" for name in LI
 PROCESSORS = Host(Inventory(reason="no driver"), NO_GPU)
 # The server of the papers: GPU 2 is in MIG mode.
 SERVER = "2xA100,1xA100:mig"
+ANSWERS = Path(__file__).parents[2] / "data" / "papers"
 
 
 def rows_of(paper: Paper) -> list[dict[str, str]]:
@@ -165,55 +166,52 @@ def test_rows_that_ran_are_not_mixed_with_changed_ones(tmp_path: Path) -> None:
 # --- the answers of bench ---------------------------------------------------------------------------------------------
 
 
-def member(ratio: float | None, runs: int) -> dict[str, Any]:
-    slowdown = None if ratio is None else {"ratio": ratio, "low": ratio - 0.1, "high": ratio + 0.1}
-    return {"runs": ["run"] * runs, "slowdown": slowdown}
-
-
-SETS = {
-    "sets": [
-        {"workloads": ["24/5"], "repetitions": 2, "members": [member(1.25, 4)]},
-        {"workloads": ["24/110"], "repetitions": 2, "members": [member(1.25, 2), member(2.0, 2)]},
-        {"workloads": ["24/12"], "repetitions": 2, "members": [member(None, 14)]},
-    ]
-}
-GATE = {
-    "gate": {
-        "verdicts": [
-            {"new": {"n": 2, "mean": 3.5}, "old": {"n": 2, "mean": 1.0}, "statistics": {"low": 2.0, "high": 3.0}},
-        ]
-    }
-}
-
-
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Answers of `bench`, whose forms its own tests hold; the list has the commands that were asked."""
+    """Answers of `bench` on GPUs, as it gave them once (see the README beside them); the list has the commands."""
     asked: list[str] = []
 
     def answer(*words: str) -> subprocess.CompletedProcess[str]:
         asked.append(words[0])
-        return subprocess.CompletedProcess(words, 0, json.dumps(SETS if words[0] == "interference" else GATE))
+        of_run = words[1].count("/") == 2
+        name = "interference" if words[0] == "interference" else "compare_run" if of_run else "compare_workload"
+        return subprocess.CompletedProcess(words, 0, (ANSWERS / f"{name}.json").read_text())
 
     monkeypatch.setattr(results, "bench", answer)
     return asked
 
 
-def test_ratios_of_sets(answers: list[str]) -> None:
-    found = Results(24, {1, 5, 12, 110})
-    assert found.of(Comparison("two", "slow-down", "5", "1/1")) == Measured(1.25, 1.15, 1.35)
-    assert found.of(Comparison("two", "throughput", "5", "")) == Measured(1.6)
-    assert found.of(Comparison("mixed", "throughput", "110", "")) == Measured(1.3)
-    assert found.of(Comparison("best", "throughput", "best", "")) == Measured(1.6, note="workload 5")
+def rounded(found: Measured | None) -> list[float | None]:
+    assert found is not None
+    return [None if one is None else round(one, 4) for one in (found.value, found.low, found.high)]
+
+
+def test_ratios_of_a_set(answers: list[str]) -> None:
+    [pair, _] = json.loads((ANSWERS / "interference.json").read_text())["sets"]
+    slowdown = pair["members"][0]["slowdown"]
+    found = Results(24, {1, 5, 12})
+    assert found.of(Comparison("two", "slow-down", "5", "1/1")) == Measured(
+        slowdown["ratio"], slowdown["low"], slowdown["high"]
+    )
+    assert rounded(found.of(Comparison("two", "throughput", "5", ""))) == [1.891, None, None]
+    best = found.of(Comparison("best", "throughput", "best", ""))
+    assert best is not None
+    assert (round(best.value, 4), best.note) == (1.891, "workload 5")
     assert found.of(Comparison("three", "throughput", "8", "")) is None, "not run here"
     assert answers == ["interference"]
 
 
 def test_an_instance_is_compared_with_a_run_on_another_gpu(answers: list[str]) -> None:
     found = Results(24, {1, 12})
-    assert found.of(Comparison("seven", "slow-down", "12", "1/1")) == Measured(3.5, 3.0, 4.0)
-    assert found.of(Comparison("seven", "throughput", "12", "1/1")) == Measured(2.0)
+    # The mean of 0.3442 / 0.3037 and 0.3187 / 0.3037.
+    assert rounded(found.of(Comparison("two", "slow-down", "12", "1/1"))) == [1.0912, None, None]
+    assert rounded(found.of(Comparison("two", "throughput", "12", "1/1"))) == [round(2 / 1.09125, 4), None, None]
     assert answers == ["interference", "compare", "compare"]
+
+
+def test_a_run_has_the_interval_of_its_change(answers: list[str]) -> None:
+    found = Results(24, {1, 12}).of(Comparison("one", "epoch_time", "12/1", "1/1"))
+    assert rounded(found) == [1.1333, 0.6319, 2.0146]
 
 
 def test_the_table_fits_a_terminal(
@@ -224,8 +222,8 @@ def test_the_table_fits_a_terminal(
         show(papers.read(name), Results(24, range(400)), chosen(name, tmp_path), has_gpu=False, small=True)
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= 80
-    assert re.search(r"best of all sets +throughput +4 x at most +1.60x \(workload 5\)", printed)
-    assert re.search(r"light smi\+top +epoch_time +-0.5% +\+250.0% \(\+200% to \+300%\)", printed)
+    assert re.search(r"best of all sets +throughput +4 x at most +1.89x \(workload 5\)", printed)
+    assert re.search(r"light smi\+top +epoch_time +-0.5% +\+13.3% \(-37% to \+101%\)", printed)
     assert re.search(r"inter: two resnet18 / alone +epoch_time +- ", printed)
     assert "- MPS, workload 7: Devices: device 0 does not exist" in printed
     assert "- workloads 3-4, 13: Listeners: the exporter 'nvml' cannot work here" in printed
