@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -68,6 +69,8 @@ def demo() -> None:
         experiment = choose_id(connection, str(path.resolve()), DEMO_EXPERIMENT)
         write_template(_template("demo"), path.parent, overwrite=True)
         number_demo(path, experiment)
+        # Its folder, since relative paths count from the working directory first, which may have a `train.py` too.
+        os.chdir(path.parent)
         file = checks.load(path, gpus, availability(settings))
         out = console()
         out.print(f"Running {escape(str(file.path))}: handwritten digits, trained alone and collocated.")

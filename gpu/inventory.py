@@ -50,8 +50,8 @@ class Inventory:
         """
         if len(exact := [gpu for gpu in self.gpus if name.lower() in map(str.lower, gpu.uuids)]) == 1:
             return exact[0]  # Intel's have colons, too
-        vendor, _, word = name.lower().rpartition(":")
-        if vendor and vendor not in VENDORS:
+        vendor, colon, word = name.lower().rpartition(":")
+        if colon and vendor not in VENDORS:
             raise BadRequest(f"device {name} has an unknown vendor {vendor!r}{did_you_mean(vendor, VENDORS)}")
         among = [gpu for gpu in self.gpus if vendor in ("", gpu.vendor)]
         if not word.isdecimal():
@@ -77,11 +77,12 @@ class Inventory:
     def _summary(self, name: str) -> str:
         if not self.gpus:
             return f"no GPU ({self.reason})" if self.reason else "no GPU"
+        if ":" in name:
+            words = [f"{gpu.vendor}:{gpu.index}" for gpu in self.gpus]
+            return ", ".join(words) + did_you_mean(name, words, otherwise="")
         summary = self._listed(self.gpus)
         if name.isdecimal():
             return summary
-        if ":" in name:
-            return summary + did_you_mean(name, map(self.word, self.gpus), otherwise="")
         return summary + did_you_mean(name, [uuid for gpu in self.gpus for uuid in gpu.uuids])
 
     def _listed(self, gpus: Sequence[Gpu]) -> str:

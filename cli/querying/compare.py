@@ -175,6 +175,6 @@ def _show(found: Comparison, read: Sheet, trusted: Trust, *, wide: bool, hide: b
     (console(max(out.width, tables.natural_width(made))) if wide else out).print(made)
     show_notices(trusted.notices)
     if found.gate:
-        console().print(gates.table(found.gate))
+        console().print(gates.table(found.gate, console().width))
         for line in gates.lines(found.gate):
             console().print(line)

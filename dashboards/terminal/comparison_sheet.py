@@ -129,7 +129,8 @@ def sheet(found: Comparison, metrics: Sequence[str] = (), *, everything: bool = 
     software = sorted(dict.fromkeys(key for entry in found.entries for key in entry.software), key=relevance)
     if metrics:
         names = _names(found, dict.fromkeys(key for entry in found.entries for key in entry.values), software)
-        chosen = list(dict.fromkeys(_chosen(name, names) for name in metrics))
+        measured = dict.fromkeys(quantity for entry in found.entries for quantity in entry.quantities)
+        chosen = list(dict.fromkeys(_chosen(name, names, measured) for name in metrics))
         shown, hidden = chosen, []
     else:
         most = len(software) if everything else _MOST_SOFTWARE
@@ -165,9 +166,9 @@ def _names(found: Comparison, keys: Iterable[str], software: Iterable[str]) -> d
     return names | {key: key for key in (*(one.key for one in COLUMNS), *keys, *software)}
 
 
-def _chosen(name: str, names: dict[str, str]) -> str:
+def _chosen(name: str, names: dict[str, str], measured: Iterable[str]) -> str:
     if (key := names.get(name)) is None:
-        raise BadRequest(f"these runs have no metric {name!r}{did_you_mean(name, names)}")
+        raise BadRequest(f"these runs have no metric {name!r}{did_you_mean(name, [*names, *measured])}")
     return key
 
 

@@ -7,12 +7,18 @@ from collections.abc import Iterator
 from rich.markup import escape
 from rich.table import Table
 
-from hypergauge.dashboards.terminal import formatting, tables
+from hypergauge.dashboards.terminal import formatting
+from hypergauge.dashboards.terminal.fitting import Field, fitted
 from hypergauge.insight.comparison.verdicts import Gate, Group, Verdict, interval
 
 __all__ = ["lines", "table"]
 
 _MARKS = {"passed": "[green]✓[/]", "failed": "[red]✗[/]", "undecided": "[yellow]?[/]"}
+# Titles with their ranks, see `Field`.
+_COLUMNS = (
+    ("fail on", None), ("row", None), ("against", None), (">is", 0), (">was", 1), (">change", 2), (">{} interval", 3),
+    (">effect", 5), (">p", 4), (">power", 6),
+)  # fmt: skip
 _SUFFIXES = {
     "bytes": "_bytes",
     "watts": "_watts",
@@ -22,20 +28,9 @@ _SUFFIXES = {
 }
 
 
-def table(gate: Gate) -> Table:
-    """Return the table of the values behind the verdicts."""
-    made = tables.table(
-        "fail on",
-        "row",
-        "against",
-        ">is",
-        ">was",
-        ">change",
-        f">{interval(gate.alpha)} interval",
-        ">effect",
-        ">p",
-        ">power",
-    )
+def table(gate: Gate, width: int | None = None) -> Table:
+    """Return the table of the values behind the verdicts, of at most `width` characters if that is possible."""
+    lines = []
     for one in gate.verdicts:
         found = one.statistics
         measured = (
@@ -49,11 +44,18 @@ def table(gate: Gate) -> Table:
             if found
             else ("",) * 5
         )
-        made.add_row(
+        lines.append((
             f"{_MARKS[one.outcome]} {escape(one.condition)}", one.new.row, one.old.row if one.old else "",
             _attempts(one, one.new), _attempts(one, one.old) if one.old else "", *measured,
-        )  # fmt: skip
-    return made
+        ))  # fmt: skip
+    columns = zip(*lines, strict=True) if lines else ((),) * len(_COLUMNS)
+    return fitted(
+        (
+            Field(title.format(interval(gate.alpha)), list(cells), rank, wraps=rank is None)
+            for (title, rank), cells in zip(_COLUMNS, columns, strict=True)
+        ),
+        width,
+    )
 
 
 def lines(gate: Gate) -> Iterator[str]:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from examples.papers import paper as papers
-from examples.papers.results import BENCH, Results
+from examples.papers.results import BENCH, Results, bench
 from examples.papers.rows import Choices, Host, Selection, select
 from examples.papers.table import show
 from hypergauge.core.config.settings import Settings
@@ -49,8 +49,10 @@ def _run(options: argparse.Namespace) -> int:
         options.python.absolute(), small, options.experiment, options.gpu, options.mig_gpu, options.params,
         options.workload or (),
     )  # fmt: skip
-    if not options.show and not options.dry_run:
-        _check_torch(options.python)
+    if options.repeat < 1:
+        raise BadRequest(f"--repeat: {options.repeat} is less than 1")
+    if not options.show:
+        _check_python(options.python, runs=not options.dry_run)
     with tempfile.TemporaryDirectory() as scratch:
         selection = select(paper, choices, host, Path(scratch))
     if not selection.rows:
@@ -65,7 +67,10 @@ def _run(options: argparse.Namespace) -> int:
         status = done.returncode
         if options.dry_run or status == 2:
             return status
-    results = Results(int(selection.rows[0]["Experiment"]), selection.workloads)
+    experiment = int(selection.rows[0]["Experiment"])
+    if options.show and bench("list", str(experiment), "--json").returncode:
+        raise BadRequest(f"{paper.name} has not run here as experiment {experiment}; leave out --show")
+    results = Results(experiment, selection.workloads)
     show(paper, results, selection, has_gpu=bool(host.gpus.gpus), small=small)
     return status
 
@@ -96,8 +101,10 @@ def _host() -> Host:
     return Host(inventory(None, settings.home), availability(settings))
 
 
-def _check_torch(python: Path) -> None:
-    """Refuse a Python without PyTorch."""
+def _check_python(python: Path, *, runs: bool) -> None:
+    """Refuse a Python that does not exist and, if it `runs` the trainings, one without PyTorch."""
+    if not runs and python.is_file():
+        return
     try:
         found = subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0
     except OSError as error:

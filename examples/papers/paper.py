@@ -90,7 +90,7 @@ def read(name: str) -> Paper:
         There is no such paper, or one of its files is malformed.
     """
     if name not in names():
-        raise BadRequest(f"there is no paper {name!r}{did_you_mean(name, names())}; there are: {', '.join(names())}")
+        raise BadRequest(f"there is no paper {name!r}{did_you_mean(name, names())}")
     folder = EXAMPLES / name
     about = tomllib.loads((folder / "paper.toml").read_text())
     published = [Published(*row) for row in _table(folder / "published.csv", _PUBLISHED)]

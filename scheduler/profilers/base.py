@@ -68,8 +68,10 @@ class Profiler:
             if key not in self.options:
                 known = did_you_mean(key, self.options) if self.options else ": it has none"
                 return f"{self.name} has no option {key!r}{known}"
-            if not re.fullmatch(self.options[key], value):
-                return f"the option {key} of {self.name} cannot be {value!r}"
+            pattern = self.options[key]
+            if not re.fullmatch(pattern, value):
+                words = pattern.split("|") if re.fullmatch(r"[a-z|-]+\|[a-z|-]+", pattern) else []
+                return f"the option {key} of {self.name} cannot be {value!r}{did_you_mean(value, words)}"
         return None
 
     def host_problem(self, options: Mapping[str, str]) -> str | None:

@@ -107,7 +107,7 @@ class Ncu(_Nsight):
     report = "ncu.ncu-rep"
     install = "sudo apt-get install nsight-compute"
     options: ClassVar[Mapping[str, str]] = {
-        "set": "[a-z]+", "launch-skip": r"\d+", "launch-count": r"\d+", "kernel-name": r"\S+", "replay-mode": "[a-z-]+",
+        "set": "[a-z]+", "launch-skip": r"\d+", "launch-count": r"[1-9]\d*", "kernel-name": r"\S+", "replay-mode": "[a-z-]+",
         SOURCE: r"[0-9A-Fa-f/@]+",
     }  # fmt: skip
 

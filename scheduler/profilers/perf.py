@@ -66,7 +66,7 @@ class Perf(Profiler):
 
     def notes(self, options: Mapping[str, str]) -> Iterator[str]:
         """See `Profiler.notes`: the parts of chosen presets that perf does not count here."""
-        for name in _words(options, "preset"):
+        for name in self._presets(options):
             lacking = []
             for part in PRESETS[name]:
                 chosen = self._chosen(part)
@@ -82,11 +82,14 @@ class Perf(Profiler):
         ]  # fmt: skip
 
     def _events(self, options: Mapping[str, str]) -> Sequence[str]:
-        presets = _words(options, "preset") if options else [_DEFAULT]
-        parts = [part for name in presets for part in PRESETS[name]]
+        parts = [part for name in self._presets(options) for part in PRESETS[name]]
         found = [chosen.events for part in parts if (chosen := self._chosen(part))]
         # perf refuses to count nothing, and says itself why it counts no event.
         return list(dict.fromkeys([*found, *_words(options, "events")])) or EVENTS
+
+    @staticmethod
+    def _presets(options: Mapping[str, str]) -> list[str]:
+        return _words(options, "preset") if options else [_DEFAULT]
 
     def _chosen(self, part: Part) -> Alternative | None:
         """Return the first alternative of a part that perf counts here; ``None`` for none."""

@@ -39,6 +39,12 @@ class PerfRecord(Profiler):
             return f"there is no program perf in PATH: {self.install}"
         return refusal(self.program, *_recording("/dev/null", {}))
 
+    def option_problem(self, options: Mapping[str, str]) -> str | None:
+        """See `Profiler.option_problem`."""
+        problem = super().option_problem(options)
+        rates = problem is not None and " rate " in problem and "rate" in options
+        return f"{problem}: write 1 to 999 samples per second" if rates else problem
+
     def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line of ``perf record``."""
         return [self.program, *_recording(str(folder / self.report), options), "--", *words]

@@ -122,8 +122,8 @@ def test_two_runs_on_one_gpu_share_its_values(place: Home) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("amd:2,-", "2:9: Devices: device amd:2 does not exist: this host has GPUs 0, 1"),
-        ("nvidia:0,-", "2:9: Devices: device nvidia:0 does not exist: this host has GPUs 0, 1"),
+        ("amd:2,-", "2:9: Devices: device amd:2 does not exist: this host has amd:0, amd:1"),
+        ("nvidia:0,-", "2:9: Devices: device nvidia:0 does not exist: this host has amd:0, amd:1"),
         ("adm:0,-", "2:9: Devices: 'adm:0' has an unknown vendor 'adm' (did you mean 'amd'?)"),
         ("0+amd:0,-", "2:9: Devices: 0+amd:0 names a device twice"),
         ("0,MPS:50", f"2:11: Collocation: MPS:50 needs an NVIDIA GPU, but AMD GPU 0 ({MODEL}) has no MPS: write '-'"),

@@ -97,6 +97,7 @@ def test_the_cause_of_a_slow_run_is_named(home: Home) -> None:
     assert b"learn" in home.artifact(fast["mlflow_run_id"], "py-spy.txt")
 
 
+@pytest.mark.quiet  # other load would slow one of the two trainings down, in all of its functions
 @pytest.mark.skipif(
     PROFILERS["torch"].problem(TORCH_PYTHON) is not None,
     reason=f"{TORCH_PYTHON} has no PyTorch; name one that has: TORCH_PYTHON=…",

@@ -118,8 +118,9 @@ def test_a_number_means_nvidias_where_there_are_some(host: Listed) -> None:
     ("word", "message"),
     [
         ("2", "device 2 does not exist: this host has GPUs 0, 1, amd:0"),
-        ("amd:3", "device amd:3 does not exist: this host has GPUs 0, 1, amd:0 (did you mean 'amd:0'?)"),
-        ("jetson:0", "device jetson:0 does not exist: this host has GPUs 0, 1, amd:0"),
+        (":0", "device :0 has an unknown vendor '' (one of: nvidia, amd, "),
+        ("amd:3", "device amd:3 does not exist: this host has nvidia:0, nvidia:1, amd:0 (did you mean 'amd:0'?)"),
+        ("jetson:0", "device jetson:0 does not exist: this host has nvidia:0, nvidia:1, amd:0"),
         ("adm:0", "device adm:0 has an unknown vendor 'adm' (did you mean 'amd'?)"),
         (
             "GPU-9f444a2fb30adeb1",

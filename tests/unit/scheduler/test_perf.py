@@ -96,8 +96,11 @@ def test_options_for_another_host_are_not_tried_here(folder: RunFolder) -> None:
         ("perf(events=ex_ret_ops,cycles)", f"perf cannot count 'cycles' of a run here: {LACKS}"),
         ("perf(events=ex_ret_ops:u)", "perf cannot count 'ex_ret_ops:u': leave out ':u', all modes are counted"),
         ("perf(events=a b)", "the option events of perf cannot be 'a b'"),
-        ("perf-record(rate=1000)", "the option rate of perf-record cannot be '1000'"),
-        ("perf-record(call-graph=lbr)", "the option call-graph of perf-record cannot be 'lbr'"),
+        (
+            "perf-record(rate=1000)",
+            "the option rate of perf-record cannot be '1000': write 1 to 999 samples per second",
+        ),
+        ("perf-record(call-graph=lbr)", "the option call-graph of perf-record cannot be 'lbr' (one of: fp, dwarf)"),
     ],
 )
 def test_options_that_perf_lacks(folder: RunFolder, word: str, message: str) -> None:

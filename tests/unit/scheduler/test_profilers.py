@@ -146,7 +146,7 @@ def test_options_of_a_row_reach_the_profiler(programs: Path, folder: RunFolder) 
     ("word", "message"),
     [
         ("nsys(tracing=cuda)", "nsys has no option 'tracing' (did you mean 'trace'?)"),
-        ("nsys(sample=all)", "the option sample of nsys cannot be 'all'"),
+        ("nsys(sample=all)", "the option sample of nsys cannot be 'all' (one of: none, process-tree, system-wide)"),
         ("ncu(from=20,kernel-name=gemm)", "the options from and kernel-name of ncu exclude each other"),
         ("ncu(launch-count=few)", "the option launch-count of ncu cannot be 'few'"),
         ("py-spy(rate=9)", "py-spy has no option 'rate': it has none"),
