@@ -1,1 +1,1 @@
-"""Energy of parts of a host, split among its runs by their CPU time."""
+"""Energy of GPUs and of parts of a host, split among runs."""

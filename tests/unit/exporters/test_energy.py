@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypergauge.exporters.nvml.energy import EnergySplit
+from hypergauge.exporters.energy.gpu_split import EnergySplit
 from hypergauge.gpu.devices import Gpu, MigInstance
 from hypergauge.gpu.sampling.sample import DeviceSample, GpuProcess, GpuSample, Sample
 
