@@ -13,6 +13,7 @@ from prometheus_client.core import Metric
 
 from hypergauge.core.errors import BenchError, ExporterUnavailable, ServiceFailed
 from hypergauge.exporters.dcgm.dcgmi import DcgmiSource
+from hypergauge.exporters.dcgm.energy import InstanceEnergy
 from hypergauge.exporters.dcgm.fields import default_list, read_list
 from hypergauge.exporters.dcgm.jobs import read_jobs
 from hypergauge.exporters.dcgm.nvml import NvmlSource
@@ -71,6 +72,9 @@ class DcgmExporter:
         self._simulated = bool(options.simulate)
         self._nvml = nvml or load(options.simulate, options.home, dcgm=True)
         self._reader = reader
+        # Simulated GPUs as the driver sees them, without DCGM's activities.
+        driver = self._nvml if nvml or not options.simulate else load(options.simulate, options.home)
+        self._energy = InstanceEnergy(options, driver, reader)
         self._hostname = hostname or socket.gethostname()
         self._source: DcgmiSource | NvmlSource | None = None
         self._failed: tuple[float, BenchError] | None = None
@@ -98,15 +102,19 @@ class DcgmExporter:
             raise self._failed[1]
         self._failed = None
         try:
-            entities = self._choose().entities()
+            source = self._choose()
+            entities = source.entities()
         except (ExporterUnavailable, ServiceFailed) as error:
             self._failed = now, error
             self.close()
             raise
         yield from render_families(self._counters, entities, self._hostname, read_jobs(self._jobs))
+        if isinstance(source, DcgmiSource) or self._simulated:  # elsewhere the activities are the driver's
+            yield from self._energy.update(entities)
 
     def close(self) -> None:
         """Close the source; the next call of `collect` opens one again."""
+        self._energy.close()
         if self._source is not None:
             self._source.close()
             self._source = None

@@ -149,12 +149,14 @@ def gpu_facts(connection: Connection, run_ids: Sequence[str]) -> dict[str, GpuFa
         select r.run_id, (select count(*) from placements where run_id = r.run_id and gpu_uuid is not null),
                on_simulated_gpus(r), x.method, r.run_id in (select energy_divided(%(runs)s)),
                x.host_method
-        from runs r cross join lateral (
-            select string_agg(distinct s.labels ->> 'method', '+') filter (where s.quantity = 'gpu_energy_attributed') as method,
-                   string_agg(distinct s.labels ->> 'method', '+') filter (where s.quantity <> 'gpu_energy_attributed') as host_method
-            from places p join series s using (place_id)
-            where p.run_id = r.run_id
-              and s.quantity = any('{gpu_energy_attributed,cpu_energy_attributed,dram_energy_attributed,system_energy_attributed}')) x
+        from runs r left join (
+            -- Of several exporters, the one that counts names the method.
+            select c.run_id,
+                   string_agg(distinct s.labels ->> 'method', '+') filter (where c.quantity = 'gpu_energy_attributed') as method,
+                   string_agg(distinct s.labels ->> 'method', '+') filter (where c.quantity <> 'gpu_energy_attributed') as host_method
+            from run_sources(%(runs)s, '{gpu_energy_attributed,cpu_energy_attributed,dram_energy_attributed,system_energy_attributed}') c
+            join series s using (series_id)
+            where c.counts and c.scope = 'process' group by c.run_id) x using (run_id)
         where r.run_id = any(%(runs)s)
         """,
         {"runs": list(run_ids)},

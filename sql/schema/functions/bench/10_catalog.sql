@@ -213,6 +213,12 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_gpu_other_energy_joules_total', '{}', 'gpu_energy_other', 'watts', 1, 'counter', 'sum', 15, false, 'Power of the whole GPU beyond idle for processes of no run.'),
     -- a run on its GPUs
     ('bench_gpu_attributed_energy_joules_total', '{}', 'gpu_energy_attributed', 'watts', 1, 'counter', 'sum', 15, false, 'The run''s share of the power of its GPUs beyond idle; its total is the run''s energy.'),
+    -- MIG instances whose activity DCGM alone knows: preferred to the exporter `nvml`, which knows their sizes
+    ('bench_dcgm_attributed_energy_joules_total', '{}', 'gpu_energy_attributed', 'watts', 1, 'counter', 'sum', 12, false, 'The run''s share of the power of its GPUs beyond idle; its total is the run''s energy.'),
+    ('bench_dcgm_idle_energy_joules_total', '{}', 'gpu_energy_idle', 'watts', 1, 'counter', 'sum', 12, false, 'Power of the whole GPU when idle.'),
+    ('bench_dcgm_other_energy_joules_total', '{}', 'gpu_energy_other', 'watts', 1, 'counter', 'sum', 12, false, 'Power of the whole GPU beyond idle for processes of no run.'),
+    ('bench_dcgm_run_start_time_seconds', '{}', 'start_time', 'seconds', 1, 'gauge', 'max', 17, false, 'Start of the run, Unix time.'),
+    ('bench_dcgm_run_end_time_seconds', '{}', 'end_time', 'seconds', 1, 'gauge', 'max', 17, false, 'End of the run, Unix time.'),
     ('bench_gpu_run_memory_bytes', '{}', 'gpu_memory_used', 'bytes', 1, 'gauge', 'sum', 15, false, 'Device memory of the run''s processes.'),
     ('bench_gpu_run_sm_utilization_ratio', '{}', 'gpu_sm_utilization', 'ratio', 1, 'gauge', 'mean', 15, false, 'Share of time in which the run''s kernels ran, by the driver''s process accounting.'),
     ('bench_gpu_run_processes', '{}', 'gpu_processes', 'processes', 1, 'gauge', 'sum', 15, false, 'Processes of the run on a GPU.'),

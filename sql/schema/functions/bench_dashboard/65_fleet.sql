@@ -214,7 +214,8 @@ $$;
 -- Return the energy of an interval in joules by consumer, within a hundredth of the interval at both ends. `kind` is `run`
 -- (above idle), `idle` and `other` (processes of no run) for GPUs whose power is attributed, `whole` for GPUs where only the
 -- GPU's power is known, and `cpu` (packages and memory). Never add simulated and real energy. As in a run's summary, one source
--- counts over the whole interval, and no other fills its gaps: a counter's next sample has the energy of the gap.
+-- counts over the whole interval, and no other fills its gaps: a counter's next sample has the energy of the gap. The parts of a
+-- GPU are of one split, so that they add up: that of DCGM counts where it measured the GPU and all of its runs.
 create or replace function bench_dashboard.energy(start timestamptz, stop timestamptz)
 returns table (kind text, host text, device text, run_id text, run text, owner text, simulated boolean,
                joules double precision)
@@ -222,6 +223,7 @@ language sql stable as $$
     with members as materialized (
         select s.series_id, s.quantity, s.place_id, coalesce(m.scale, 1) as scale,
                counts_once(m.whole_device, s.metric, s.device, s.labels) as once,
+               concat_ws(' ', p.host, s.labels ->> 'UUID') as gpu, s.metric ^@ 'bench_dcgm_' as by_dcgm,
                coalesce(s.labels ->> 'simulated' = 'true', false) as simulated,
                min(s.series_id) over (partition by s.place_id, s.quantity, s.metric, s.target_id, s.device) as source
         from series s join places p using (place_id) left join metrics m using (metric_id)
@@ -231,15 +233,25 @@ language sql stable as $$
           and (p.run_id is null or p.run_id in (select run_id from runs where started_at < energy.stop
                                                 and coalesce(ended_at, 'infinity') > energy.start))
     ), steps as (
-        select m.place_id, m.quantity, m.source, bool_or(m.simulated) as simulated, max(x.seconds) as seconds,
+        select m.place_id, m.quantity, m.source, m.gpu, m.by_dcgm, bool_or(m.simulated) as simulated,
+               max(x.seconds) as seconds,
                case when bool_or(m.once) then max(x.area * m.scale) else sum(x.area * m.scale) end as joules
         from members m
         join series_steps(array(select series_id from members), energy.start, energy.stop,
                           extract(epoch from energy.stop - energy.start) * 10) x using (series_id)
-        group by m.place_id, m.quantity, m.source, x.time
+        group by m.place_id, m.quantity, m.source, m.gpu, m.by_dcgm, x.time
+    ), found as materialized (
+        select place_id, quantity, source, gpu, by_dcgm, bool_or(simulated) as simulated, sum(seconds) as seconds,
+               sum(joules) as joules
+        from steps group by place_id, quantity, source, gpu, by_dcgm
+    ), incomplete as materialized (
+        -- The exporter `dcgm` may start later, and a run may choose others.
+        select distinct gpu from found f
+        where f.quantity in ('gpu_energy_attributed', 'gpu_energy_idle') and not by_dcgm
+          and not exists (select from found o where o.by_dcgm and (o.place_id, o.quantity, o.gpu) = (f.place_id, f.quantity, f.gpu)
+                                                and (o.quantity = 'gpu_energy_attributed' or covers(o.seconds, f.seconds)))
     ), read as materialized (
-        select place_id, quantity, source, bool_or(simulated) as simulated, sum(seconds) as seconds, sum(joules) as joules
-        from steps group by place_id, quantity, source
+        select * from found where not (by_dcgm and gpu in (select gpu from incomplete))
     ), chosen as materialized (
         select read.*
         from (select array_agg(concat_ws(' ', place_id, quantity)) as lines, array_agg(source) as sources,

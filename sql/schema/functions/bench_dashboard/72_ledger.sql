@@ -93,7 +93,8 @@ create or replace function bench_dashboard.ledger_idle(
     from series_steps(array(select series_id from members), ledger_idle.start, ledger_idle.stop, ledger_idle.step_ms) x
     join members m using (series_id)
     where x.seconds > 0
-    order by x.time, m.place_id, m.preference, m.metric, m.target_id
+    -- All sources have the same idle power. The exporter `dcgm`, which is preferred, does not measure runs that chose others.
+    order by x.time, m.place_id, m.preference desc, m.metric, m.target_id
 $$;
 
 -- Return the newest runs of this site with GPUs in an interval; of all hosts or experiments where null.
