@@ -38,6 +38,7 @@ def demo() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="bench-demo-") as folder:
         home = home_in(Path(folder))
         try:
+            (home.folder / "train.py").write_text("raise SystemExit('this is not the demo')")
             home.bench("demo")
             home.bench("export", "0", "-o", "demo.capsule")
             yield home.folder / "demo.capsule"

@@ -70,6 +70,13 @@ def test_topdown_takes_the_events_of_the_processor(
     assert list(notes(["perf(preset=topdown)"])) == note
 
 
+def test_the_counters_that_a_host_lacks_are_named_without_a_preset_too(folder: RunFolder) -> None:
+    processor(folder, "amd_zen4.csv")
+    [note] = notes(["perf"])
+    assert [note] == list(notes(["perf(preset=default)"]))
+    assert "perf does not count" in note
+
+
 def test_a_preset_of_which_nothing_is_counted_is_refused(folder: RunFolder) -> None:
     processor(folder, "amd_zen4.csv")
     for preset in ("caches", "tlb", "stalls"):
