@@ -17,26 +17,26 @@ GATE = SCRIPTS / "gate.py"
 
 def test_a_schedule_goes_on_without_its_terminal(home: Home) -> None:
     gates = [home.folder / f"detached-{number}" for number in (1, 2)]
-    sheet = home.sheet("detached", HEADER, [f"71,{n},row,{GATE},{gate}" for n, gate in enumerate(gates, 1)])
+    sheet = home.sheet("detached", HEADER, [f"97,{n},row,{GATE},{gate}" for n, gate in enumerate(gates, 1)])
     said = " ".join(home.bench("schedule", sheet.path, "--detach").split())
-    assert "bench watch 71 shows it, bench stop 71 ends it." in said
+    assert "bench watch 97 shows it, bench stop 97 ends it." in said
     again = home.bench("schedule", sheet.path, "--detach", status=2)
-    assert "experiment 71 is being scheduled by another command" in " ".join(again.split())
+    assert "experiment 97 is being scheduled by another command" in " ".join(again.split())
 
     for gate in gates:
-        home.running(71)
+        home.running(97)
         open_gate(gate, 0)
     wait_for(lambda: sheet.column("Status") == ["finished"] * 2, "the end of the schedule")
-    log = home.path / "log" / "schedule-71.log"
-    wait_for(lambda: "Compare with: bench compare 71" in log.read_text(), "the last line of its output")
+    log = home.path / "log" / "schedule-97.log"
+    wait_for(lambda: "Compare with: bench compare 97" in log.read_text(), "the last line of its output")
     assert "Nothing is left to do" in home.bench("schedule", sheet.path, "--detach")
 
 
 def test_a_bad_file_is_refused_at_the_terminal(home: Home) -> None:
-    sheet = home.sheet("detached-bad", HEADER, ["72,1,row,nowhere.py,"])
+    sheet = home.sheet("detached-bad", HEADER, ["98,1,row,nowhere.py,"])
     said = home.bench("schedule", sheet.path, "--detach", status=2)
     assert "detached-bad.csv:2:10: File: the script" in " ".join(said.split())
-    assert not (home.path / "log" / "schedule-72.log").exists()
+    assert not (home.path / "log" / "schedule-98.log").exists()
 
 
 def test_an_end_before_the_first_run_is_shown(home: Home) -> None:
@@ -46,7 +46,7 @@ def test_an_end_before_the_first_run_is_shown(home: Home) -> None:
     home.running(1_000_000)
     simulating = Home(home.path, home.folder / "simulating", {"BENCH_SIMULATE": "1xH100"})
     simulating.folder.mkdir()
-    sheet = simulating.sheet("other-gpus", HEADER, [f"73,1,row,{SCRIPTS}/nothing.py,"])
+    sheet = simulating.sheet("other-gpus", HEADER, [f"99,1,row,{SCRIPTS}/nothing.py,"])
     said = " ".join(simulating.bench("schedule", sheet.path, "--detach", status=2).split())
     open_gate(gate, 0)
     busy.wait()
