@@ -156,7 +156,7 @@ def test_the_parts_of_the_energy_add_up_to_the_whole_gpu(place: GpuHome, runs: d
         assert row["parts"] == pytest.approx(row["whole"], rel=0.01)
     assert sum(row["runs"] is not None and row["runs"] > 0 for row in found) == 3
     stored = place.query(
-        "select sum(total) as total from run_summary where quantity = 'gpu_energy_attributed' and metric is null"
+        "select sum(total) as total from run_summary where metric = 'bench_gpu_attributed_energy_joules_total'"
     )
     assert stored[0]["total"] == pytest.approx(sum(row["runs"] or 0.0 for row in found), rel=0.01)
 
