@@ -84,6 +84,10 @@ class Profiler:
         del options
         yield from ()
 
+    def inside(self, words: Sequence[str]) -> list[str]:
+        """Return the command line that the relay runs in place of `words`; by default these."""
+        return list(words)
+
     def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line that runs `words` under the profiler, with its report in `folder`."""
         raise NotImplementedError

@@ -15,6 +15,11 @@ __all__ = ["LIVE_REPORT", "RATE", "PySpy"]
 
 # File name of a live run's profile by number.
 LIVE_REPORT = "py-spy-{}.txt"
+# It outlives signals to the run, and ends as the command does.
+_WAITING_SHELL = (
+    'trap : TERM INT HUP; "$@"; status=$?; trap - TERM INT HUP; '
+    "[ $status -gt 128 ] && kill -$((status - 128)) $$; exit $status"
+)
 # Samples per second of the profile of a whole run.
 RATE = 50
 
@@ -42,6 +47,14 @@ class PySpy(Profiler):
     def files(self) -> list[Path]:
         """Return its program, which needs nothing but the C library of the image."""
         return [Path(self.program)]
+
+    def inside(self, words: Sequence[str]) -> list[str]:
+        """Return the command line under a shell that waits for it.
+
+        py-spy looks for new processes all the time. If it sees one between its fork from a Python process and its own
+        program, it reads the wrong addresses ever after, and records nothing. A fork of a shell is no Python process.
+        """
+        return ["/bin/sh", "-c", _WAITING_SHELL, "sh", *words]
 
     def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line of ``py-spy record``, which starts the command itself and may therefore read it."""

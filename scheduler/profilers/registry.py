@@ -80,6 +80,8 @@ def wrapped(words: Sequence[str], chosen: Mapping[str, Mapping[str, str]], folde
         command = PROFILERS["torch"].wrap(command, folder.path, chosen["torch"])
     outer = [profiler for name, profiler in PROFILERS.items() if name in chosen and name != "torch"]
     if outer:
+        for profiler in outer:
+            command = profiler.inside(command)
         command = [python, "-IS", str(RELAY), str(folder.path), *command]
         for profiler in outer:
             command = profiler.wrap(command, folder.path, chosen[profiler.name])

@@ -131,6 +131,19 @@ def test_the_relay_knows_the_mark_by_heart() -> None:
     assert relay._MARK == profilers.MARK  # the relay cannot import our package
 
 
+@pytest.mark.parametrize(
+    ("code", "status"), [("pass", 0), ("raise SystemExit(3)", 3), ("os.kill(os.getpid(), 15)", -15)]
+)
+def test_a_command_under_py_spy_is_recorded_and_ends_as_it_does(
+    start: Start, folder: RunFolder, code: str, status: int
+) -> None:
+    busy = f"import os, time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: sum(range(9999))\n{code}"
+    command = start("py-spy", busy)
+    assert wait_for_end(command).returncode == status
+    command.end(grace=5)
+    assert "<module> (<string>:" in (folder.path / "py-spy.txt").read_text()
+
+
 def test_options_of_a_row_reach_the_profiler(programs: Path, folder: RunFolder) -> None:
     assert not list(problems(["nsys(trace=cuda,nvtx)"], PYTHON, script=True))
     words = wrapped_words(["nsys(trace=cuda,nvtx)"], ["true"], folder)
