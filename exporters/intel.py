@@ -13,10 +13,10 @@ from pathlib import Path
 
 from prometheus_client.core import Metric
 
+from hypergauge.core.system.kernel_file import list_folder, read_file
 from hypergauge.core.system.processes import RunProcesses, RunTree
 from hypergauge.exporters.serving.families import Families, Measurement
 from hypergauge.exporters.serving.gpu_helps import GPU_HELPS
-from hypergauge.exporters.serving.kernel_file import list_folder, read_file
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.gpu.intel import DRIVERS, IntelGpu, intel_gpus
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from prometheus_client.core import Metric
 
+from hypergauge.core.system.kernel_file import read_file
 from hypergauge.exporters.energy.run_energy import CpuReader, RunEnergy, energy_helps
 from hypergauge.exporters.serving.families import Families, Measurement
 from hypergauge.exporters.serving.gpu_helps import GPU_HELPS
-from hypergauge.exporters.serving.kernel_file import read_file
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.tool import Tool
 from hypergauge.gpu import inventory

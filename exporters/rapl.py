@@ -16,9 +16,9 @@ from pathlib import Path
 
 from prometheus_client.core import Metric
 
+from hypergauge.core.system.kernel_file import read_file
 from hypergauge.exporters.energy.run_energy import CpuReader, RunEnergy, energy_helps
 from hypergauge.exporters.serving.families import Families
-from hypergauge.exporters.serving.kernel_file import read_file
 from hypergauge.exporters.serving.registry import ExporterOptions
 
 __all__ = ["RaplExporter"]

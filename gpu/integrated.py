@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from hypergauge.core.system.kernel_file import read_file
 from hypergauge.gpu.devices import Gpu
 
 __all__ = ["integrated_uuid", "is_jetson", "list_integrated"]
@@ -20,7 +21,7 @@ def integrated_uuid(vendor: str) -> str:
 
 def is_jetson(root: Path = Path("/")) -> bool:
     """Return whether this machine is a Jetson; `root` has the folder ``proc``."""
-    return b"nvidia,tegra" in _read(root / "proc/device-tree/compatible")
+    return "nvidia,tegra" in read_file(root / "proc/device-tree/compatible")
 
 
 def list_integrated(root: Path = Path("/"), *, beside_nvidia: bool = False) -> Iterator[Gpu]:
@@ -32,7 +33,7 @@ def list_integrated(root: Path = Path("/"), *, beside_nvidia: bool = False) -> I
         Whether NVML lists GPUs. On a Jetson these include the integrated one, or replace it.
     """
     if is_jetson(root) and not beside_nvidia:
-        yield _gpu("jetson", _read(root / "proc/device-tree/model").decode(errors="replace").strip("\0 \n") or "Jetson")
+        yield _gpu("jetson", read_file(root / "proc/device-tree/model").strip("\0") or "Jetson")
     # `macmon` measures only Apple silicon.
     if (platform.system(), platform.machine()) == ("Darwin", "arm64") or shutil.which("macmon"):
         yield _gpu("apple", "Apple silicon")
@@ -41,10 +42,3 @@ def list_integrated(root: Path = Path("/"), *, beside_nvidia: bool = False) -> I
 def _gpu(vendor: str, name: str) -> Gpu:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Gpu(0, integrated_uuid(vendor), name, memory, vendor=vendor, runtime_id="0")
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""

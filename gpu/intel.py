@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hypergauge.core.system.kernel_file import read_file
 from hypergauge.gpu.devices import Gpu
 
 __all__ = ["DRIVERS", "IntelGpu", "intel_gpus"]
@@ -46,7 +47,7 @@ def intel_gpus(root: Path = Path("/")) -> Iterator[IntelGpu]:
         gpu = Gpu(
             index,
             f"INTEL-{address}-{platform.node()}",
-            f"Intel GPU {_read(device / 'device')}",
+            f"Intel GPU {read_file(device / 'device')}",
             0,
             vendor="intel",
             runtime_id=numbers,
@@ -58,7 +59,7 @@ def intel_gpus(root: Path = Path("/")) -> Iterator[IntelGpu]:
 
 def _address(card: Path) -> str:
     """Return the PCI address of a card of Intel's drivers, empty for another one."""
-    if _read(card / "device/vendor") != _VENDOR or _driver(card) not in DRIVERS:
+    if read_file(card / "device/vendor") != _VENDOR or _driver(card) not in DRIVERS:
         return ""
     return next((word for key, word in _uevent(card) if key == "PCI_SLOT_NAME"), "")
 
@@ -68,12 +69,5 @@ def _driver(card: Path) -> str:
 
 
 def _uevent(card: Path) -> list[tuple[str, str]]:
-    lines = _read(card / "device/uevent").splitlines()
+    lines = read_file(card / "device/uevent").splitlines()
     return [(key, value) for key, _, value in (line.partition("=") for line in lines)]
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""

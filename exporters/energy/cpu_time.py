@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hypergauge.core.files.run_folder import RunEnd
+from hypergauge.core.system.kernel_file import read_file
 from hypergauge.core.system.processes import RunProcesses
 from hypergauge.exporters.process.run_exits import RunExits
 from hypergauge.exporters.process.usage import RunUsage
-from hypergauge.exporters.serving.kernel_file import read_file
 from hypergauge.exporters.serving.registry import ExporterOptions
 
 __all__ = ["CpuTime", "CpuTimes"]

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from prometheus_client.core import Metric
 
+from hypergauge.core.system.kernel_file import read_file
 from hypergauge.exporters.host.infiniband import INFINIBAND_HELPS, infiniband_ports
 from hypergauge.exporters.host.lustre import LUSTRE_HELPS, lustre_mounts
 from hypergauge.exporters.host.nfs import NFS_HELPS, nfs_mounts
 from hypergauge.exporters.host.rare_source import RareSource
 from hypergauge.exporters.host.virtual_devices import virtual_devices
 from hypergauge.exporters.serving.families import Families, Measurement
-from hypergauge.exporters.serving.kernel_file import read_file
 from hypergauge.exporters.serving.registry import ExporterOptions
 
 __all__ = ["HostExporter"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from hypergauge.core.system.kernel_file import list_folder, read_file
 from hypergauge.exporters.serving.families import Measurement
-from hypergauge.exporters.serving.kernel_file import list_folder, read_file
 
 __all__ = ["LUSTRE_HELPS", "lustre_mounts"]
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from hypergauge.core.system.kernel_file import read_file
 from hypergauge.exporters.serving.families import Measurement
-from hypergauge.exporters.serving.kernel_file import read_file
 
 __all__ = ["NFS_HELPS", "nfs_mounts"]
 

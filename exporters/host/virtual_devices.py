@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from hypergauge.exporters.serving.kernel_file import read_file
+from hypergauge.core.system.kernel_file import read_file
 
 __all__ = ["virtual_devices"]
 

@@ -35,7 +35,7 @@ def with_kernels(connection: Connection, words: Sequence[str]) -> dict[str, Mapp
         There is no such run, or its profiles have no kernels.
     """
     chosen: dict[str, Mapping[str, str]] = dict(map(split_word, words))
-    if (selector := source_of(words)) is not None:
+    if (selector := chosen.get("ncu", {}).get(SOURCE)) is not None:
         names = "|".join(map(re.escape, frequent_kernels(connection, selector)))
         others = {name: value for name, value in chosen["ncu"].items() if name != SOURCE}
         chosen["ncu"] = {**others, "kernel-name": f"regex:^({names})$"}

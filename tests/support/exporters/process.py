@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from hypergauge.core.files.run_folder import RunEnd, RunFolder
 from hypergauge.exporters.process.exporter import ProcessExporter
 
-__all__ = ["BURN", "END", "FINAL", "TOTALS", "Page", "Start", "folder", "watch"]
+__all__ = ["BURN", "END", "FINAL", "TOTALS", "Page", "Start", "StartRun", "folder", "watch"]
 
 BURN = """
 import os, resource, sys, time
@@ -45,6 +45,8 @@ TOTALS = {"cpu_seconds_total", "read_bytes_total", "written_bytes_total"}
 FINAL = TOTALS | {"start_time_seconds", "end_time_seconds", "peak_memory_bytes"}
 
 Start = Callable[..., subprocess.Popen[bytes]]
+# Start of an idle process of a run; returns its pid.
+StartRun = Callable[[str], int]
 
 
 class Page(Collector):

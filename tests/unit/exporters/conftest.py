@@ -15,7 +15,8 @@ import pytest
 from hypergauge.core.system.processes import end_run
 from hypergauge.exporters.process.exporter import ProcessExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
-from tests.support.exporters.process import Page, Start
+from tests.support.exporters.process import Page, Start, StartRun
+from tests.support.waiting import wait_for_environment
 
 
 @pytest.fixture
@@ -48,5 +49,20 @@ def python() -> Iterator[Start]:
             )
             stack.callback(process.kill)
             return process
+
+        yield start
+
+
+@pytest.fixture
+def process() -> Iterator[StartRun]:
+    """Start a process of a run, and return its pid."""
+    with contextlib.ExitStack() as stack:
+
+        def start(run_id: str) -> int:
+            environment = {**os.environ, "BENCH_RUN_ID": run_id}
+            process = stack.enter_context(subprocess.Popen(["sleep", "60"], env=environment))
+            stack.callback(process.kill)
+            wait_for_environment(process.pid, "BENCH_RUN_ID")
+            return process.pid
 
         yield start

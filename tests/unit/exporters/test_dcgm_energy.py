@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import subprocess
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +15,7 @@ from hypergauge.gpu.sampling.sample import DeviceSample, GpuProcess, GpuSample, 
 from tests.support.exporters.dcgm import Given, Played, exposition, until, values
 from tests.support.exporters.golden import check_golden
 from tests.support.exporters.nvml import GIB, T0, end_run, new_run
-from tests.support.waiting import wait_for_environment
+from tests.support.exporters.process import StartRun
 
 UUID = "GPU-73fa6136-5962-8760-3543-871462d498eb"
 LARGE, MIDDLE = MigInstance(1, "MIG-1", "3g.40gb"), MigInstance(5, "MIG-5", "2g.20gb")
@@ -95,24 +91,6 @@ def bench(played: Played) -> Bench:
     return Bench(exporter, reader, folder)
 
 
-Start = Callable[[str], int]
-
-
-@pytest.fixture
-def process() -> Iterator[Start]:
-    """Start a process of a run, and return its pid."""
-    with contextlib.ExitStack() as stack:
-
-        def start(run_id: str) -> int:
-            environment = {**os.environ, "BENCH_RUN_ID": run_id}
-            process = stack.enter_context(subprocess.Popen(["sleep", "60"], env=environment))
-            stack.callback(process.kill)
-            wait_for_environment(process.pid, "BENCH_RUN_ID")
-            return process.pid
-
-        yield start
-
-
 IDLE = dict.fromkeys(INSTANCES, "0.000")
 # As the busy seconds of NVIDIA's guide: 0.534 and 0.986 of the time.
 WORK = IDLE | {LARGE: "0.534", SMALL: "0.986"}
@@ -128,7 +106,7 @@ WEIGHTS = {LARGE: 3 * 0.534, SMALL: 0.986}
     ],
 )
 def test_energy_above_idle_is_split(
-    bench: Bench, process: Start, tmp_path: Path, field: str, activities: dict[MigInstance, str], method: str,
+    bench: Bench, process: StartRun, tmp_path: Path, field: str, activities: dict[MigInstance, str], method: str,
     weights: dict[MigInstance, float],
 ) -> None:  # fmt: skip
     runs = {new_run(tmp_path): instance for instance in (LARGE, SMALL)}
@@ -147,7 +125,7 @@ def test_energy_above_idle_is_split(
     assert sum(found.values()) + IDLE_WATTS * 10 == pytest.approx(bench.joules - before, abs=0.01)
 
 
-def test_work_outside_runs_has_its_part(bench: Bench, process: Start, tmp_path: Path) -> None:
+def test_work_outside_runs_has_its_part(bench: Bench, process: StartRun, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     members = {process(run_id): LARGE, 1: MIDDLE}
     bench.read(0, IDLE_WATTS, IDLE, members)
@@ -161,7 +139,7 @@ def test_work_outside_runs_has_its_part(bench: Bench, process: Start, tmp_path: 
 
 @pytest.mark.parametrize("missing", [NOTHING, "", "140737488355328.000"])  # DCGM_FP64_BLANK
 def test_the_size_counts_while_an_activity_is_missing(
-    bench: Bench, process: Start, tmp_path: Path, missing: str
+    bench: Bench, process: StartRun, tmp_path: Path, missing: str
 ) -> None:
     runs = {new_run(tmp_path): instance for instance in (LARGE, SMALL)}
     members = {process(run_id): instance for run_id, instance in runs.items()}
@@ -174,7 +152,7 @@ def test_the_size_counts_while_an_activity_is_missing(
     assert sum(found.values()) == pytest.approx(20 * 262, abs=0.1), "the parts still add up"
 
 
-def test_final_totals_of_a_run(bench: Bench, process: Start, tmp_path: Path) -> None:
+def test_final_totals_of_a_run(bench: Bench, process: StartRun, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     members = {process(run_id): LARGE}
     bench.read(0, IDLE_WATTS, IDLE, members)
@@ -201,7 +179,7 @@ def test_final_totals_of_a_run(bench: Bench, process: Start, tmp_path: Path) -> 
     ],
 )
 def test_nothing_is_split(
-    bench: Bench, process: Start, tmp_path: Path, driver: GpuSample, activities: dict[MigInstance, str]
+    bench: Bench, process: StartRun, tmp_path: Path, driver: GpuSample, activities: dict[MigInstance, str]
 ) -> None:
     members = {process(new_run(tmp_path)): LARGE}
     for _ in range(2):

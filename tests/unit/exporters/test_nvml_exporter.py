@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
 import uuid
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,30 +29,12 @@ from tests.support.exporters.nvml import (
     moved,
     new_run,
 )
-from tests.support.waiting import wait_for_environment
+from tests.support.exporters.process import StartRun
 
 
 @pytest.fixture
 def page(tmp_path: Path) -> Page:
     return Page(tmp_path)
-
-
-Start = Callable[[str], int]
-
-
-@pytest.fixture
-def process() -> Iterator[Start]:
-    """Start a process of a run, and return its pid."""
-    with contextlib.ExitStack() as stack:
-
-        def start(run_id: str) -> int:
-            environment = {**os.environ, "BENCH_RUN_ID": run_id}
-            process = stack.enter_context(subprocess.Popen(["sleep", "60"], env=environment))
-            stack.callback(process.kill)
-            wait_for_environment(process.pid, "BENCH_RUN_ID")
-            return process.pid
-
-        yield start
 
 
 def golden(name: str, exposition: bytes, *runs: str) -> None:
@@ -71,7 +49,7 @@ def test_a_whole_h100(page: Page) -> None:
     golden("h100", page.exposition(T0 + 1, moved(H100, joules=71.5)))
 
 
-def test_an_a100_with_mig(page: Page, process: Start, tmp_path: Path) -> None:
+def test_an_a100_with_mig(page: Page, process: StartRun, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     page.exposition(T0, A100)
     member = GpuProcess(process(run_id), 12 * GIB, None, 1)
@@ -83,7 +61,7 @@ def test_a_consumer_gpu(page: Page) -> None:
     golden("consumer", page.exposition(T0 + 2, moved(CONSUMER, *CONSUMER.processes, power=45.5)))
 
 
-def test_a_gpu_shared_by_two_runs(page: Page, process: Start, tmp_path: Path) -> None:
+def test_a_gpu_shared_by_two_runs(page: Page, process: StartRun, tmp_path: Path) -> None:
     first, second = sorted((new_run(tmp_path), new_run(tmp_path)))
     page.exposition(T0, H100)
     processes = [
@@ -123,7 +101,7 @@ def test_check_names_the_reason(page: Page, tmp_path: Path) -> None:
     assert refused.startswith("there is no GPU model 'Voodoo' to simulate")
 
 
-def test_simulated_series_are_labeled(page: Page, process: Start, tmp_path: Path) -> None:
+def test_simulated_series_are_labeled(page: Page, process: StartRun, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     simulated = replace(A100, gpu=replace(A100.gpu, simulated=True), xids={13: 1})
     member = GpuProcess(process(run_id), GIB, None, 9)
@@ -136,7 +114,7 @@ def test_simulated_series_are_labeled(page: Page, process: Start, tmp_path: Path
     assert {labels.get("simulated") for _, labels, _, _ in found.samples} == {"true"}
 
 
-def test_a_metric_unknown_for_one_process_is_left_out(page: Page, process: Start, tmp_path: Path) -> None:
+def test_a_metric_unknown_for_one_process_is_left_out(page: Page, process: StartRun, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     one, other = process(run_id), process(run_id)
     found = page.read(T0, moved(H100, GpuProcess(one, GIB, 0.75), GpuProcess(other, None, 0.5)))
@@ -148,7 +126,7 @@ def test_a_metric_unknown_for_one_process_is_left_out(page: Page, process: Start
     assert found("run_sm_utilization_ratio", run_id=run_id) is None
 
 
-def test_a_lost_gpu_affects_no_other(page: Page, process: Start, tmp_path: Path) -> None:
+def test_a_lost_gpu_affects_no_other(page: Page, process: StartRun, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     pid = process(run_id)
     on_both = moved(H100, GpuProcess(pid, GIB, 1.0), joules=500), moved(A100, GpuProcess(pid, GIB, None, 1), joules=100)
@@ -177,7 +155,7 @@ def test_a_new_xid_counter_starts_at_zero(page: Page) -> None:
     assert counts == [None, 0, 3, 4]
 
 
-def test_a_run_without_gpu_processes_has_its_start(page: Page, process: Start, tmp_path: Path) -> None:
+def test_a_run_without_gpu_processes_has_its_start(page: Page, process: StartRun, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     process(run_id)
     found = page.read(T0, H100)
@@ -185,7 +163,7 @@ def test_a_run_without_gpu_processes_has_its_start(page: Page, process: Start, t
     assert len([labels for _, labels, _, _ in found.samples if "run_id" in labels]) == 1
 
 
-def test_a_run_without_processes_keeps_its_energy(page: Page, process: Start, tmp_path: Path) -> None:
+def test_a_run_without_processes_keeps_its_energy(page: Page, process: StartRun, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     member = GpuProcess(process(run_id), GIB, 1.0)
     page.exposition(T0, H100)
@@ -197,7 +175,7 @@ def test_a_run_without_processes_keeps_its_energy(page: Page, process: Start, tm
     assert found("run_processes", run_id=run_id) is None
 
 
-def test_the_last_interval_belongs_to_the_run(page: Page, process: Start, tmp_path: Path) -> None:
+def test_the_last_interval_belongs_to_the_run(page: Page, process: StartRun, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     pid = process(run_id)
     member = GpuProcess(pid, GIB, 1.0)
@@ -224,7 +202,7 @@ def test_the_last_interval_belongs_to_the_run(page: Page, process: Start, tmp_pa
     assert ended("other_energy_joules_total") == 0
 
 
-def test_the_collector_dates_all_energy_into_the_run(page: Page, process: Start, tmp_path: Path) -> None:
+def test_the_collector_dates_all_energy_into_the_run(page: Page, process: StartRun, tmp_path: Path) -> None:
     """It uses the GPU seconds after its start, and ends between two scrapes."""
     target = Target("http://n1:1/metrics", "n1", "nvml", "n1:1", {}, 1.0)
     followed = ScrapedTarget(target, 1, Definitions(), CollectorMetrics(), T0 - 10)
@@ -258,7 +236,9 @@ def test_the_collector_dates_all_energy_into_the_run(page: Page, process: Start,
     assert sum(value * dt for _, value, dt in samples) == pytest.approx(500 + 700 + 330, rel=1e-6)
 
 
-def test_a_run_that_ended_during_a_read_stays_live_until_the_next(page: Page, process: Start, tmp_path: Path) -> None:
+def test_a_run_that_ended_during_a_read_stays_live_until_the_next(
+    page: Page, process: StartRun, tmp_path: Path
+) -> None:
     run_id = new_run(tmp_path)
     member = GpuProcess(process(run_id), GIB, 1.0)
     page.exposition(T0, H100)
@@ -275,7 +255,7 @@ def test_a_run_that_ended_during_a_read_stays_live_until_the_next(page: Page, pr
     assert stays("other_energy_joules_total") == pytest.approx(500), "it stays on the GPU after its run's end"
 
 
-def test_energy_of_another_homes_runs_is_other(process: Start, tmp_path: Path) -> None:
+def test_energy_of_another_homes_runs_is_other(process: StartRun, tmp_path: Path) -> None:
     page = Page(tmp_path, own_runs=True)
     own, other_home = new_run(tmp_path), uuid.uuid4().hex
     processes = GpuProcess(process(own), GIB, 0.25), GpuProcess(process(other_home), GIB, 0.75)
@@ -291,7 +271,7 @@ def test_energy_of_another_homes_runs_is_other(process: Start, tmp_path: Path) -
     assert found("run_start_time_seconds", run_id=other_home) is None, "its home has it"
 
 
-def test_clients_of_one_mps_server_share_its_utilization(page: Page, process: Start, tmp_path: Path) -> None:
+def test_clients_of_one_mps_server_share_its_utilization(page: Page, process: StartRun, tmp_path: Path) -> None:
     first, second = new_run(tmp_path), new_run(tmp_path)
     clients = [GpuProcess(process(run_id), GIB, None, mps=True, mps_utilization=0.9) for run_id in (first, second)]
     page.exposition(T0, H100)
