@@ -217,7 +217,12 @@ def launched_with(
     """
     job, folder, assigned = active.job, active.folder, active.assigned
     assert assigned is not None
-    additions = {**job.command.variables, **variables, "BENCH_SPANS": str(folder.spans)}
+    additions = {
+        **job.command.variables,
+        **variables,
+        "BENCH_SPANS": str(folder.spans),
+        "BENCH_TENSORS": str(folder.tensors),
+    }
     additions |= assigned.variables
     ours = _NOT_INHERITED.union(not_inherited, assigned.not_inherited)
     if job.collocation.kind != "shared":  # the shell's MPS client settings do not apply

@@ -93,6 +93,11 @@ class RunFolder:
         return self.path / "spans.jsonl"
 
     @property
+    def tensors(self) -> Path:
+        """File to which the client appends reductions of tensors, ``BENCH_TENSORS``: one JSON object per line."""
+        return self.path / "tensors.jsonl"
+
+    @property
     def perf(self) -> Path:
         """Counters of ``perf stat``: one line per event and second."""
         return self.path / self.PERF

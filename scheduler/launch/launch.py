@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -16,8 +16,6 @@ from hypergauge.scheduler.environments.containers import Container
 
 __all__ = ["Command", "client_folder", "launched", "run_environment"]
 
-# Files that runs can import, by path in the client folder.
-_CLIENT = {"hypergauge.py": "track.py", "radt/__init__.py": "radt.py"}
 _MPS_PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 
 
@@ -51,17 +49,35 @@ class Command:
 
 
 def client_folder(home: Path) -> Path:
-    """Return the folder with the client modules ``hypergauge`` and ``radt`` alone; create it if it is missing.
+    """Return the folder with the packages ``hypergauge``, of the client alone, and ``radt``; create it if it is missing.
 
     The folder's name is a hash of its content, so a running training keeps its client when the package is updated.
     """
-    sources = {laid: files("hypergauge.client").joinpath(name).read_bytes() for laid, name in _CLIENT.items()}
-    folder = home / "client" / hashlib.sha256(b"".join(sources.values())).hexdigest()[:12]
-    for laid, source in sources.items():
-        if not (folder / laid).exists():
-            private.make_folder((folder / laid).parent)
-            write_atomically(folder / laid, source)
+    sources = dict(_client())
+    names = "\0".join(sources).encode()
+    folder = home / "client" / hashlib.sha256(b"\0".join([names, *sources.values()])).hexdigest()[:12]
+    for name, source in sources.items():
+        if not (folder / name).exists():
+            private.make_folder((folder / name).parent)
+            write_atomically(folder / name, source)
     return folder
+
+
+def _client() -> Iterator[tuple[str, bytes]]:
+    """Yield the files that runs can import, by path in the client folder."""
+    package = files("hypergauge")
+    yield "hypergauge/__init__.py", package.joinpath("__init__.py").read_bytes()
+    waiting = [("hypergauge/client", package.joinpath("client"))]
+    while waiting:
+        path, folder = waiting.pop()
+        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+            name = f"{path}/{entry.name}"
+            if entry.is_dir():
+                waiting.append((name, entry))
+            elif entry.name == "radt.py":
+                yield "radt/__init__.py", entry.read_bytes()
+            elif entry.name.endswith(".py"):
+                yield name, entry.read_bytes()
 
 
 def run_environment(base: Mapping[str, str], additions: Mapping[str, str], client: Path) -> dict[str, str]:

@@ -124,7 +124,7 @@ def _problem(registry: Registry, name: str, options: ExporterOptions) -> str | N
 def service_environment(settings: Settings) -> dict[str, str]:
     """Return the environment variables of a service: the shell's and the settings'.
 
-    Inside a run, ``PYTHONPATH`` begins with the client, whose module would hide this package.
+    Inside a run, ``PYTHONPATH`` begins with the client, which would hide the rest of this package.
     """
     environment = {**os.environ, **settings.environment()}
     folders = [folder for folder in environment.pop("PYTHONPATH", "").split(os.pathsep) if folder]
@@ -137,7 +137,7 @@ def service_environment(settings: Settings) -> dict[str, str]:
 
 def _has_client(folder: Path) -> bool:
     try:
-        return (folder / "hypergauge.py").exists()
+        return (folder / "hypergauge/client").exists() and not (folder / "hypergauge/core").exists()
     except OSError:  # unreadable: Python skips it too
         return False
 

@@ -26,7 +26,9 @@ RELATIONS = {
     "run_samples": "experiment_id workload run_id position run quantity metric unit scope host device time elapsed value dt",
     "software_metrics": "run_id key step time elapsed value",
     "run_summary": "run_id quantity scope metric device n seconds mean min max p50 p95 total",
-    "spans": "run_id span_id parent_id name kind step started_at ended_at pid thread",
+    "spans": "run_id span_id parent_id name kind step started_at ended_at pid thread data_wait samples tokens flops",
+    "tensor_stats": "run_id step time pid collection name size min max mean std l1 l2 zeros nonfinite saturated update_ratio "
+    "p05 p25 p50 p75 p95",
     "rule_firings": "run_id rule started_at ended_at severity evidence",
     "highlights": "run_id started_at ended_at kind text weight",
     "rule_actions": "run_id rule started_at action severity evidence asked_at begun_at ended_at outcome detail",

@@ -60,7 +60,7 @@ def test_an_unknown_kind_is_refused() -> None:
 
 def test_it_works_in_a_bare_interpreter_and_hides_our_packages(tmp_path: Path) -> None:
     client = client_folder(tmp_path / "home")
-    assert sorted(path.name for path in client.iterdir()) == ["hypergauge.py", "radt"]
+    assert sorted(path.name for path in client.iterdir()) == ["hypergauge", "radt"]
     script = (
         "from hypergauge import track\n"
         "with track('inner'): pass\n"

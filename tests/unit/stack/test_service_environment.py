@@ -20,8 +20,7 @@ def test_services_find_packages_as_the_shell_does(tmp_path: Path, monkeypatch: p
 
 def test_inside_a_run_its_client_does_not_hide_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = tmp_path / "client" / "0123"
-    client.mkdir(parents=True)
-    (client / "hypergauge.py").touch()
+    (client / "hypergauge/client").mkdir(parents=True)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(client), "", "/opt/site"]))
     assert service_environment(Settings(home=tmp_path))["PYTHONPATH"] == "/opt/site"
     monkeypatch.setenv("PYTHONPATH", str(client))

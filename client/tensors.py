@@ -1,0 +1,78 @@
+"""File of a run's reductions of tensors."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+
+__all__ = ["REDUCTIONS", "TensorFile"]
+
+# Reductions that a step may have, each a value per tensor.
+REDUCTIONS = (
+    "min", "max", "mean", "std", "l1", "l2", "zeros", "nonfinite", "saturated", "update_ratio",
+    "p05", "p25", "p50", "p75", "p95",
+)  # fmt: skip
+
+
+class TensorFile:
+    """Writer of reductions to the file in ``BENCH_TENSORS``. One write appends a step, so that processes can share it.
+
+    A line names the tensors of a set, or has the reductions of a set at a step: arrays of float32, little-endian, in
+    base64. NaN stands for no value.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._sets: dict[tuple[str, tuple[str, ...]], tuple[str, list[int]]] = {}
+        self._file: int | None = None
+
+    def write(
+        self,
+        step: int,
+        collection: str,
+        names: Sequence[str],
+        sizes: Sequence[int],
+        columns: Mapping[str, bytes],
+        *,
+        at: float | None = None,
+    ) -> None:
+        """Append the reductions of a collection's tensors at a step.
+
+        Parameters
+        ----------
+        names, sizes
+            Names and numbers of elements of the tensors.
+        columns
+            Values of each reduction, a float32 per tensor.
+        at
+            Unix seconds; now by default.
+        """
+        lines = []
+        key = (collection, tuple(names))
+        if key not in self._sets:
+            self._sets[key] = (f"{os.getpid():x}-{len(self._sets)}", list(sizes))
+            identity = {"set": self._sets[key][0], "collection": collection}
+            lines.append(json.dumps({**identity, "names": list(names), "sizes": list(sizes)}))
+        name, usual = self._sets[key]
+        content: dict[str, object] = {"set": name, "step": step, "time": at or time.time(), "pid": os.getpid()}
+        if list(sizes) != usual:
+            content["sizes"] = list(sizes)
+        content.update((reduction, base64.b64encode(values).decode()) for reduction, values in columns.items())
+        lines.append(json.dumps(content))
+        self._append(lines)
+
+    def problem(self, text: str) -> None:
+        """Append why nothing more is recorded; it becomes a note on the run."""
+        self._append([json.dumps({"problem": text})])
+
+    def _append(self, lines: Sequence[str]) -> None:
+        """Append lines by one write. On a full disk they are dropped, so that the training continues."""
+        try:
+            if self._file is None:
+                self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            os.write(self._file, "".join(f"{line}\n" for line in lines).encode())
+        except OSError:
+            return

@@ -1,0 +1,125 @@
+"""Phases, epochs and steps of a training as spans, for the hooks of frameworks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+
+from hypergauge.client.track import Track
+
+__all__ = ["Training"]
+
+# Longest time that the lines of steps wait to be written together. A killed training loses as much.
+_FLUSH_SECONDS = 0.5
+
+
+class _Open:
+    """Open span of a phase or an epoch, written at its start and at its end."""
+
+    def __init__(self, track: Track, parent: str, name: str, kind: str, number: int | None, start: float) -> None:
+        self.id, self.name, self.number = track.new_id(), name, number
+        self._track, self._parent, self._kind, self._start = track, parent, kind, start
+        self._write("null")
+
+    def end(self, now: float) -> None:
+        self._write(repr(now))
+
+    def _write(self, end: str) -> None:
+        line = self._track.line(self.id, self._parent, self.name, self._kind, self.number, self._start, end)
+        self._track.append(line.encode())
+
+
+class Training:
+    """Phases, epochs and steps of a training in one thread.
+
+    A phase or an epoch lasts until the next one begins. A step begins where the last one ended, or where its phase began.
+    It takes the waits for data and the amounts of work in `Track.work`. Kinds of spans that the script writes itself are
+    left to the script.
+    """
+
+    def __init__(self, track: Track, clock: Callable[[], float] = time.time) -> None:
+        self._track, self._clock = track, clock
+        self._phase: _Open | None = None
+        self._epoch: _Open | None = None
+        self._pid = os.getpid()
+        self._next = 0
+        self._began = self._flushed = clock()
+        self._lines: list[str] = []
+
+    @property
+    def step(self) -> int:
+        """Number of the step in progress, from 0."""
+        return self._next
+
+    @property
+    def in_epoch(self) -> bool:
+        """Whether an epoch is open."""
+        return self._epoch is not None
+
+    def phase(self, name: str | None) -> None:
+        """Begin a phase such as ``train`` or ``evaluate``, unless it is in progress; ``None`` ends the current one."""
+        if name == (self._phase.name if self._phase else None) or self._is_left_to_script("phase"):
+            return
+        now = self._clock()
+        self.flush()
+        if self._phase is not None:
+            self._phase.end(now)
+        self._phase = None if name is None else _Open(self._track, self._parent(), name, "phase", None, now)
+        self._began = now
+
+    def epoch(self, number: int | None) -> None:
+        """Begin an epoch, which ends the phase in progress too; ``None`` ends the current one."""
+        if self._is_left_to_script("epoch"):
+            return
+        self.phase(None)
+        now = self._clock()
+        if self._epoch is not None:
+            self._epoch.end(now)
+        self._epoch = None
+        if number is not None:
+            self._epoch = _Open(self._track, self._parent(), f"epoch {number}", "epoch", number, now)
+
+    def end_step(self, number: int | None = None) -> None:
+        """End a step; its number is one more than that of the last one unless given."""
+        number = self._next if number is None else number
+        self._next = number + 1
+        if self._is_left_to_script("step"):
+            return
+        now = self._clock()
+        parent = self._phase.id if self._phase else self._parent()
+        self._lines.append(
+            self._track.line(
+                self._track.new_id(), parent, "step", "step", number, self._began, repr(now), self._track.work.taken()
+            )
+        )
+        self._began = now
+        if now - self._flushed >= _FLUSH_SECONDS:
+            self.flush()
+
+    @contextlib.contextmanager
+    def checkpoint(self) -> Iterator[None]:
+        """Write a checkpoint as a phase ``checkpoint`` within the current one."""
+        with self._track.phase("checkpoint"):
+            yield
+
+    def flush(self) -> None:
+        """Write the steps so far."""
+        lines, self._lines, self._flushed = self._lines, [], self._clock()
+        if lines and os.getpid() == self._pid:  # a forked worker has a copy of the lines
+            self._track.append("".join(lines).encode())
+
+    def close(self) -> None:
+        """End what is open. Idempotent."""
+        if os.getpid() == self._pid:
+            self.epoch(None)
+            self.phase(None)
+            self.flush()
+
+    def _parent(self) -> str:
+        stack = self._track.thread.stack
+        return self._epoch.id if self._epoch else stack[-1] if stack else "null"
+
+    def _is_left_to_script(self, kind: str) -> bool:
+        return kind in self._track.thread.kinds
