@@ -15,176 +15,81 @@ holds this folder alone, whatever the environment has installed.
 
 from __future__ import annotations
 
-import itertools
-import json
 import os
-import threading
-import time
-from json.encoder import encode_basestring_ascii as _quoted
-from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["SPAN_KINDS", "Span", "Track", "track"]
+from hypergauge.client.spans import Spans
 
-SPAN_KINDS = ("phase", "epoch", "step", "span")
+if TYPE_CHECKING:
+    from hypergauge.client.tensors import TensorFile
+    from hypergauge.client.training import Training
+    from hypergauge.client.watch import Watch
 
-
-class Span:
-    """Named interval of time; a context manager. Spans within a thread nest."""
-
-    __slots__ = ("_id", "_kind", "_name", "_parent", "_start", "_step", "_track")
-
-    def __init__(self, track: Track, name: str, kind: str, step: int | None) -> None:
-        self._track, self._name, self._kind, self._step = track, name, kind, step
-        self._id = ""
-
-    def __enter__(self) -> Span:
-        track = self._track
-        if track.path is None:
-            return self
-        thread = track.thread
-        self._parent = thread.stack[-1] if thread.stack else "null"
-        self._id = track.new_id()
-        thread.stack.append(self._id)
-        thread.kinds.append(self._kind)
-        self._start = time.time()
-        if self._kind in ("phase", "epoch"):  # few and long: written at the start too, in case the run crashes
-            self._write("null")
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._id:
-            end = time.time()
-            self._track.thread.stack.pop()
-            self._track.thread.kinds.pop()
-            self._write(repr(end), self._track.work.taken() if self._kind == "step" else "")
-
-    def _write(self, end: str, work: str = "") -> None:
-        track = self._track
-        track.append(
-            track.line(self._id, self._parent, self._name, self._kind, self._step, self._start, end, work).encode()
-        )
+__all__ = ["Track", "track"]
 
 
-class _Thread(threading.local):
-    """State of a thread: the ids and kinds of its open spans, the innermost last, and its name; ids and name as JSON."""
-
-    def __init__(self) -> None:
-        self.stack: list[str] = []
-        self.kinds: list[str] = []
-        self.name = _quoted(threading.current_thread().name)
-
-
-def _plain(value: object) -> object:
-    """Return a step of numpy or torch as a number, any other one as text."""
-    try:
-        return int(value)  # type: ignore[call-overload]
-    except (TypeError, ValueError):
-        return str(value)
-
-
-class Work:
-    """Waits for data and amounts of work since the end of the last step; the step that ends next takes them.
-
-    Attributes
-    ----------
-    data_wait
-        Seconds that the training was blocked on the loader; ``None`` if nothing measures it.
-    samples, tokens, flops
-        Samples and tokens that the model was trained on, and floating-point operations of the model; ``None`` if unknown.
-    """
-
-    __slots__ = ("data_wait", "flops", "samples", "tokens")
-
-    def __init__(self) -> None:
-        self.data_wait: float | None = None
-        self.samples: float | None = None
-        self.tokens: float | None = None
-        self.flops: float | None = None
-
-    def add(
-        self,
-        *,
-        data_wait: float | None = None,
-        samples: float | None = None,
-        tokens: float | None = None,
-        flops: float | None = None,
-    ) -> None:
-        """Add to what the step has so far."""
-        if data_wait is not None:
-            self.data_wait = (self.data_wait or 0.0) + data_wait
-        if samples is not None:
-            self.samples = (self.samples or 0.0) + samples
-        if tokens is not None:
-            self.tokens = (self.tokens or 0.0) + tokens
-        if flops is not None:
-            self.flops = (self.flops or 0.0) + flops
-
-    def taken(self) -> str:
-        """Return all as further fields of a span's JSON object, and start anew."""
-        fields = "".join(
-            f', "{name}": {value!r}' for name in self.__slots__ if (value := getattr(self, name)) is not None
-        )
-        self.data_wait = self.samples = self.tokens = self.flops = None
-        return fields
-
-
-class Track:
-    """Writer of spans to the file in ``BENCH_SPANS``; without one it does nothing.
-
-    One write appends a line, so that threads and forked workers can share the file.
-    """
+class Track(Spans):
+    """Spans, steps by hooks, and tensors of a run; without ``BENCH_SPANS`` it does nothing."""
 
     def __init__(self, path: str | None) -> None:
-        self.path = path
-        self.numbers = itertools.count(1)
-        self.thread = _Thread()
-        self.work = Work()
-        self._file: int | None = None
+        super().__init__(path)
+        self._training: Training | None = None
+        self._tensors: TensorFile | None = None
 
-    def __call__(self, name: str = "run", *, kind: str = "span", step: int | None = None) -> Span:
-        """Return a span for a ``with`` statement; `kind` is one of phase, epoch, step and span."""
-        if kind not in SPAN_KINDS:
-            raise ValueError(f"kind is {kind!r}, but must be one of {', '.join(SPAN_KINDS)}")
-        return Span(self, name, kind, step)
+    @property
+    def training(self) -> Training:
+        """Phases, epochs and steps by hooks; one for all watched models."""
+        if self._training is None:
+            from hypergauge.client.training import Training
 
-    def phase(self, name: str) -> Span:
-        """Return a span for a phase of the run: loading, training, evaluation."""
-        return Span(self, name, "phase", None)
+            self._training = Training(self)
+        return self._training
 
-    def epoch(self, number: int) -> Span:
-        """Return a span for an epoch."""
-        return Span(self, f"epoch {number}", "epoch", number)
+    @property
+    def tensors(self) -> TensorFile:
+        """File of reductions of tensors."""
+        if self._tensors is None:
+            from hypergauge.client.tensors import TensorFile
 
-    def step(self, number: int) -> Span:
-        """Return a span for a training step."""
-        return Span(self, "step", "step", number)
+            self._tensors = TensorFile(os.environ.get("BENCH_TENSORS", os.devnull))
+        return self._tensors
 
-    def new_id(self) -> str:
-        """Return an id for a span of this process, as JSON."""
-        return f'"{os.getpid():x}-{next(self.numbers):x}"'
+    def watch(self, model: Any, optimizer: Any = None, loss: Any = None, **options: Any) -> Watch:
+        """Watch a PyTorch model: its steps, epochs and phases, its waits for data, and the health of its tensors.
 
-    def line(
-        self, span_id: str, parent: str, name: str, kind: str, step: int | None, start: float, end: str, more: str = ""
-    ) -> str:
-        """Return the line of a span; ids, end and further fields are JSON already."""
-        # JSON by hand for speed: a training has millions of spans, and only names need escapes.
-        return (
-            f'{{"id": {span_id}, "parent": {parent}, "name": {_quoted(str(name))}, "kind": "{kind}", '
-            f'"step": {step if type(step) is int else json.dumps(step, default=_plain)}, "start": {start!r}, '
-            f'"end": {end}, "pid": {os.getpid()}, "thread": {self.thread.name}{more}}}\n'
-        )
+        One line after the model exists, the rest comes by hooks. Outside a run it does nothing. An error in it ends the
+        watch, and never the training.
 
-    def append(self, line: bytes) -> None:
-        """Append one line. On a full disk it is dropped, so that the training continues."""
-        try:
-            if self._file is None:
-                assert self.path is not None
-                self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.write(self._file, line)
-        except OSError:
-            return
+        Parameters
+        ----------
+        model
+            Module, also one that is compiled or parallel.
+        optimizer
+            Optimizer whose steps are the training's; by default the first one that steps with parameters of the model.
+        loss
+            Module that computes the loss. It also shows the classes of labels and predictions. By default the loss is the
+            tensor whose ``backward`` is called.
+        options
+            ``every=100``: steps from one watched step to the next. ``collections``, ``patterns``, ``quantiles``, ``save``:
+            which tensors, and what of them. ``samples``, ``tokens``: of a forward pass, a number or a function of its
+            arguments. ``flops``: floating-point operations for a sample, counted by default. ``prefix``: text before the
+            names of tensors. See `hypergauge.client.options.WatchOptions`.
+
+        Returns
+        -------
+        Watch
+            Handle; its `close` ends the watch before the end of the script.
+
+        Raises
+        ------
+        TypeError
+            There is no such option.
+        ValueError
+            `every` is not a number of steps.
+        """
+        from hypergauge.client.watch import watch
+
+        return watch(self, self.training, self.tensors, model, optimizer, loss, **options)
 
 
 track = Track(os.environ.get("BENCH_SPANS"))

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from hypergauge.client.track import Track
+from hypergauge.client.spans import Spans
 
 __all__ = ["Training"]
 
@@ -18,7 +18,7 @@ _FLUSH_SECONDS = 0.5
 class _Open:
     """Open span of a phase or an epoch, written at its start and at its end."""
 
-    def __init__(self, track: Track, parent: str, name: str, kind: str, number: int | None, start: float) -> None:
+    def __init__(self, track: Spans, parent: str, name: str, kind: str, number: int | None, start: float) -> None:
         self.id, self.name, self.number = track.new_id(), name, number
         self._track, self._parent, self._kind, self._start = track, parent, kind, start
         self._write("null")
@@ -35,11 +35,11 @@ class Training:
     """Phases, epochs and steps of a training in one thread.
 
     A phase or an epoch lasts until the next one begins. A step begins where the last one ended, or where its phase began.
-    It takes the waits for data and the amounts of work in `Track.work`. Kinds of spans that the script writes itself are
+    It takes the waits for data and the amounts of work in `Spans.work`. Kinds of spans that the script writes itself are
     left to the script.
     """
 
-    def __init__(self, track: Track, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, track: Spans, clock: Callable[[], float] = time.time) -> None:
         self._track, self._clock = track, clock
         self._phase: _Open | None = None
         self._epoch: _Open | None = None

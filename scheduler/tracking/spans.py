@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from hypergauge.client.track import SPAN_KINDS
+from hypergauge.client.spans import SPAN_KINDS
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.periodic import Periodic
 from hypergauge.sql.ingest.limits import storable
