@@ -12,7 +12,7 @@ import typer
 
 from benchmarks.campaign import faults
 from benchmarks.database import capsules, dashboards, ingest, move, packing, peers, query, replica, storage, tracking
-from benchmarks.measurement import gpu, overhead, parse, profiling, scale, soak
+from benchmarks.measurement import gpu, overhead, parse, profiling, scale, soak, watch
 from benchmarks.scheduling import commands, schedule, spans
 from benchmarks.support.servers import Kind
 from benchmarks.training.stepping import TrainingKind
@@ -34,6 +34,7 @@ BENCHMARKS: dict[str, Callable[..., Results]] = {
         "mlflow": tracking,
         "overhead": overhead,
         "profile": profiling,
+        "watch": watch,
         "gpu": gpu,
         "capsules": capsules,
         "commands": commands,

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from pathlib import Path
 
 import pytest
 
 from hypergauge.core.files.host_lock import HostLock
-from hypergauge.scheduler.profilers import PROFILERS
 from tests.support.home import Home
+from tests.support.torch import TORCH_PYTHON, needs_torch
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
 HEADER = "Experiment,Workload,Name,File,Listeners,Params"
-TORCH_PYTHON = os.environ.get("TORCH_PYTHON", sys.executable)
 # A step of work; where `times` is not 0, the data are also prepared, which takes `times` as long as a step.
 TRAIN = """
 import sys
@@ -98,10 +95,7 @@ def test_the_cause_of_a_slow_run_is_named(home: Home) -> None:
 
 
 @pytest.mark.quiet  # other load would slow one of the two trainings down, in all of its functions
-@pytest.mark.skipif(
-    PROFILERS["torch"].problem(TORCH_PYTHON) is not None,
-    reason=f"{TORCH_PYTHON} has no PyTorch; name one that has: TORCH_PYTHON=…",
-)
+@needs_torch
 def test_a_slow_function_of_a_torch_training_is_named(home: Home) -> None:
     train = script(home, "torch_train.py", TORCH)
     for name, rounds in (("healthy", "0"), ("faulty", "200")):

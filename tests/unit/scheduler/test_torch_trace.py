@@ -1,13 +1,9 @@
-"""Scripts under PyTorch's profiler: an unchanged environment, and a trace.
-
-PyTorch is not a dependency of ours: ``TORCH_PYTHON`` names an interpreter with it.
-"""
+"""Scripts under PyTorch's profiler: an unchanged environment, and a trace."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,13 +14,8 @@ from pathlib import Path
 import pytest
 
 from hypergauge.scheduler.profilers import PROFILERS
+from tests.support.torch import TORCH_PYTHON, needs_torch
 from tests.support.waiting import HUNG_SECONDS
-
-TORCH_PYTHON = os.environ.get("TORCH_PYTHON", sys.executable)
-needs_torch = pytest.mark.skipif(
-    PROFILERS["torch"].problem(TORCH_PYTHON) is not None,
-    reason=f"{TORCH_PYTHON} has no PyTorch; name one that has: TORCH_PYTHON=…",
-)
 
 TRAIN = """
 import os, sys, time, torch

@@ -195,7 +195,7 @@ comment on column tensor_stats.l1 is 'sum of absolute values';
 comment on column tensor_stats.l2 is 'root of the sum of squares';
 comment on column tensor_stats.zeros is 'share of the elements that are zero, 0 to 1';
 comment on column tensor_stats.nonfinite is 'share of the elements that are NaN or infinite, 0 to 1';
-comment on column tensor_stats.saturated is 'share of an activation''s elements that are within 5 % of a bound, 0 to 1';
+comment on column tensor_stats.saturated is 'share of an activation''s elements that are within 1 % of a bound, 0 to 1';
 comment on column tensor_stats.update_ratio is 'l2 norm of a weight''s change in the step over that of the weight before';
 comment on column tensor_stats.p05 is '5th percentile of the elements';
 comment on column tensor_stats.p25 is '25th percentile of the elements';

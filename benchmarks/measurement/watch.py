@@ -1,0 +1,63 @@
+"""Cost of watching a model, which is switched on and off for each period of a PyTorch training."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.measurement.estimate import ratio, trimmed
+from hypergauge.core.errors import BadRequest
+from hypergauge.scheduler.launch.launch import client_folder, run_environment
+
+__all__ = ["measure"]
+
+_SCRIPT = Path(__file__).parents[1] / "training/watched.py"
+_MODELS = ("dense", "convolutional", "transformer")
+# Steps from one watched step to the next, as by default, and steps with and without a watch of a model.
+EVERY = 100
+_PAIRS = 20
+
+
+def measure(seed: int = 1, pairs: int = _PAIRS) -> dict[str, float | str]:
+    """Return the slow-down and the additional CPU time of a watched training, with 95 % intervals.
+
+    ``TORCH_PYTHON`` names the interpreter with PyTorch; by default it is this one.
+
+    Parameters
+    ----------
+    pairs
+        Periods of 100 steps with a watch, and as many without, for each model.
+    """
+    python = os.environ.get("TORCH_PYTHON", sys.executable)
+    if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode:
+        raise BadRequest(f"{python} has no PyTorch; name an interpreter that has: TORCH_PYTHON=…")
+    results: dict[str, float | str] = {"every": float(EVERY), "steps": float(2 * EVERY * pairs)}
+    for model in _MODELS:
+        with tempfile.TemporaryDirectory(prefix="bench-") as name:
+            folder = Path(name)
+            files = {"BENCH_SPANS": str(folder / "spans.jsonl"), "BENCH_TENSORS": str(folder / "tensors.jsonl")}
+            environment = run_environment(os.environ, files, client_folder(folder))
+            words = [python, str(_SCRIPT), model, str(pairs), str(EVERY), str(seed)]
+            done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+            found = json.loads(done.stdout)
+            written = Path(files["BENCH_TENSORS"]).stat().st_size
+        for position, kind in enumerate(("slow_down", "cpu")):
+            contrasts = [math.log(pair["on"][position] / pair["off"][position]) for pair in found["pairs"]]
+            estimate = ratio(trimmed(contrasts))
+            results |= {
+                f"{model}_{kind}": estimate.value,
+                f"{model}_{kind}_low": estimate.low,
+                f"{model}_{kind}_high": estimate.high,
+            }
+        off = [pair["off"][0] / EVERY for pair in found["pairs"]]
+        results |= {
+            f"{model}_parameters": float(found["parameters"]),
+            f"{model}_step_seconds": sorted(off)[len(off) // 2],
+            f"{model}_bytes_per_watched_step": written / pairs,
+        }
+    return results

@@ -1,0 +1,98 @@
+"""PyTorch training that switches its watch on and off: ``python -m benchmarks.training.watched MODEL PAIRS EVERY SEED``.
+
+It prints a JSON object: the seconds and CPU seconds of a period of `EVERY` steps, for each pair with and without a watch. It
+runs in a run's client folder and environment, where neither NumPy nor our other packages may exist.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from hypergauge import track
+
+__all__ = ["MODELS"]
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+def _dense() -> tuple[nn.Module, Callable[[], Batch]]:
+    model = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 10))
+    return model, lambda: (torch.randn(128, 784), torch.randint(10, (128,)))
+
+
+def _convolutional() -> tuple[nn.Module, Callable[[], Batch]]:
+    model = nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.AdaptiveAvgPool2d(4),
+        nn.Flatten(), nn.Linear(1024, 10),
+    )  # fmt: skip
+    return model, lambda: (torch.randn(32, 3, 32, 32), torch.randint(10, (32,)))
+
+
+class _Transformer(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(1000, 128)
+        layer = nn.TransformerEncoderLayer(128, 4, 256, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.head = nn.Linear(128, 1000)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.head(self.encoder(self.embedding(ids)))
+        return found.transpose(1, 2)
+
+
+def _transformer() -> tuple[nn.Module, Callable[[], Batch]]:
+    def batch() -> Batch:
+        ids = torch.randint(1000, (16, 64))
+        return ids, ids.roll(1, 1)
+
+    return _Transformer(), batch
+
+
+MODELS = {"dense": _dense, "convolutional": _convolutional, "transformer": _transformer}
+
+
+def main(name: str, pairs: int, every: int, seed: int) -> None:
+    """Train, and print the times of the periods."""
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
+    model, batch = MODELS[name]()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+
+    def period() -> tuple[float, float]:
+        """Train for a period; return its seconds and CPU seconds."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        for _ in range(every):
+            inputs, targets = batch()
+            loss = functional.cross_entropy(model(inputs), targets)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return time.perf_counter() - wall, time.process_time() - cpu
+
+    order = random.Random(seed)
+    track.watch(model, every=every).close()  # what is needed once: imports, the thread
+    period()
+    found = []
+    for _ in range(pairs):
+        pair: dict[bool, tuple[float, float]] = {}
+        for on in order.sample((True, False), 2):
+            watch = track.watch(model, every=every) if on else None
+            pair[on] = period()
+            if watch is not None:
+                watch.close()
+        found.append({"on": pair[True], "off": pair[False]})
+    print(json.dumps({"parameters": sum(one.numel() for one in model.parameters()), "pairs": found}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *(int(number) for number in sys.argv[2:5]))

@@ -1,0 +1,313 @@
+"""Watches of real PyTorch trainings: their reductions against NumPy, their spans, and what they leave alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from hypergauge.client.tensors import REDUCTIONS
+from hypergauge.scheduler.launch.launch import client_folder, run_environment
+from hypergauge.scheduler.tracking.spans import read_spans
+from hypergauge.sql.ingest.software import SpanRecord
+from tests.support.torch import TORCH_PYTHON, needs_torch
+
+pytestmark = [needs_torch, pytest.mark.slow]
+
+BEGIN = """
+import sys, torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+from hypergauge import track
+torch.manual_seed(0)
+torch.set_num_threads(1)
+x = torch.randn(60, 6)
+y = (x.sum(1) > 0).long()
+model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, 2), nn.Sigmoid())
+optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+criterion = nn.CrossEntropyLoss()
+def epochs(number, evaluate=False):
+    loader, held_out = DataLoader(TensorDataset(x, y), batch_size=10), DataLoader(TensorDataset(x, y), batch_size=30)
+    for _ in range(number):
+        model.train()
+        for a, b in loader:
+            optimizer.zero_grad()
+            criterion(model(a), b).backward()
+            optimizer.step()
+        if evaluate:
+            model.eval()
+            with torch.no_grad():
+                for a, b in held_out:
+                    criterion(model(a), b)
+"""
+ACTIVATION_BOUNDS = {"tanh": (-0.98, 0.98), "sigmoid": (0.01, 0.99)}
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Files of a training that has ended."""
+
+    folder: Path
+    output: str
+    errors: str
+
+    @property
+    def spans(self) -> list[SpanRecord]:
+        """Spans, each as it ended."""
+        return list({span.span_id: span for span in read_spans(self.folder / "spans.jsonl")}.values())
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Lines of the file of tensors."""
+        path = self.folder / "tensors.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    @property
+    def problems(self) -> list[str]:
+        """Problems among the lines."""
+        return [line["problem"] for line in self.lines if "problem" in line]
+
+    def tensors(self) -> dict[tuple[int, str, str], dict[str, float]]:
+        """Return the reductions by step, collection and name."""
+        sets = {line["set"]: line for line in self.lines if "names" in line}
+        found: dict[tuple[int, str, str], dict[str, float]] = {}
+        for line in self.lines:
+            if "step" not in line:
+                continue
+            about = sets[line["set"]]
+            sizes = line.get("sizes", about["sizes"])
+            columns = {name: decoded(line[name]) for name in REDUCTIONS if name in line}
+            for position, name in enumerate(about["names"]):
+                values = {reduction: float(column[position]) for reduction, column in columns.items()}
+                found[line["step"], about["collection"], name] = {"size": sizes[position], **values}
+        return found
+
+
+Train = Callable[..., Watched]
+
+
+def decoded(text: str) -> npt.NDArray[np.float32]:
+    return np.frombuffer(base64.b64decode(text), "<f4")
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Train:
+    """Return a function that runs a script, which begins as above, in a run's environment."""
+
+    def started(
+        script: str, *, status: int = 0, begin: str = BEGIN, variables: Mapping[str, str] | None = None
+    ) -> Watched:
+        (tmp_path / "script.py").write_text(begin + script)
+        files = {"BENCH_SPANS": str(tmp_path / "spans.jsonl"), "BENCH_TENSORS": str(tmp_path / "tensors.jsonl")}
+        environment = run_environment(os.environ, files if variables is None else variables, client_folder(tmp_path))
+        done = subprocess.run(
+            [TORCH_PYTHON, str(tmp_path / "script.py")], env=environment, cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == status, done.stderr
+        return Watched(tmp_path, done.stdout, done.stderr)
+
+    return started
+
+
+def test_every_reduction_is_that_of_numpy(train: Train) -> None:
+    """The watch saves each tensor whole beside its reductions."""
+    names = ["weights", "biases", "gradients", "relu", "sigmoid", "tanh", "optimizer", "inputs", "outputs"]
+    done = train(
+        "extra = torch.cat([torch.randn(100_000) * 1e-3 + 5, torch.zeros(70_000)])\n"
+        "model.register_parameter('extra', nn.Parameter(extra))\n"
+        "optimizer.add_param_group({'params': [model.extra]})\n"
+        "for name in ('small', 'large', 'nan', 'infinite', 'precise'):\n"
+        "    model.register_parameter(name, nn.Parameter(torch.randn(70_000)))\n"
+        "with torch.no_grad():\n"
+        "    model.small *= 1e-25; model.large *= 1e30; model.nan[66_000] = torch.nan; model.infinite[3] = -torch.inf\n"
+        "model.precise.data = model.precise.data.half()\n"
+        f"track.watch(model, every=3, collections={names}, save=['*'], quantiles=True, patterns={{'mine': '2*'}})\n"
+        "epochs(1)\n"
+    )
+    assert (done.problems, done.errors) == ([], "")
+    tensors = done.tensors()
+    assert {collection for _, collection, _ in tensors} == {*names, "mine"}
+    assert {step for step, _, _ in tensors} == {0, 3}
+    checked = 0
+    for (step, collection, name), values in tensors.items():
+        whole = np.load(done.folder / "tensors" / f"{step}-{collection}-{name}.npy").astype(np.float64).ravel()
+        assert values["size"] == whole.size
+        expected = reductions(whole, ACTIVATION_BOUNDS.get(collection))
+        for reduction, value in expected.items():
+            # Quantiles are those of a part of a large tensor.
+            tolerance = 0.05 if reduction.startswith("p") and whole.size > 65_536 else 2e-5
+            scale = max(abs(expected["max"] - expected["min"]), 1e-30) if reduction.startswith("p") else abs(value)
+            assert values[reduction] == pytest.approx(value, abs=tolerance * scale, nan_ok=True), (name, reduction)
+            checked += 1
+    assert checked > 500
+    shares = {name: tensors[0, "weights", name]["nonfinite"] for name in ("nan", "infinite")}
+    assert shares == {name: pytest.approx(1 / 70_000, rel=1e-3) for name in ("nan", "infinite")}
+
+
+def reductions(whole: npt.NDArray[np.float64], bounds: tuple[float, float] | None) -> dict[str, float]:
+    with np.errstate(invalid="ignore"):
+        found = {
+            "min": whole.min(), "max": whole.max(), "mean": whole.mean(), "std": whole.std(),
+            "l1": np.abs(whole).sum(), "l2": np.sqrt((whole * whole).sum()), "zeros": (whole == 0).mean(),
+        }  # fmt: skip
+        if np.isfinite(whole).all():
+            quantiles = (0.05, 0.25, 0.5, 0.75, 0.95)
+            found |= {f"p{100 * q:02.0f}": np.quantile(whole, q) for q in quantiles}
+    if bounds:
+        found["saturated"] = ((whole <= bounds[0]) | (whole >= bounds[1])).mean()
+    return {name: float(value) for name, value in found.items()}
+
+
+def test_an_update_ratio_is_that_of_the_step(train: Train) -> None:
+    done = train(
+        "track.watch(model, every=2)\n"
+        "before = model[0].weight.detach().clone()\n"
+        "criterion(model(x), y).backward(); optimizer.step()\n"
+        "print(float((model[0].weight - before).norm() / before.norm()))\n"
+    )
+    assert done.tensors()[0, "weights", "0.weight"]["update_ratio"] == pytest.approx(float(done.output), rel=1e-5)
+
+
+def test_steps_epochs_and_phases_come_by_hooks(train: Train) -> None:
+    done = train("track.watch(model, every=4)\nepochs(2, evaluate=True)\ntorch.save(model.state_dict(), 'model.pt')\n")
+    by_kind: dict[str, list[SpanRecord]] = {}
+    for span in done.spans:
+        by_kind.setdefault(span.kind, []).append(span)
+    assert [span.step for span in by_kind["step"]] == list(range(12))
+    assert [span.step for span in by_kind["epoch"]] == [0, 1]
+    assert [span.name for span in by_kind["phase"]] == ["train", "evaluate", "train", "evaluate", "checkpoint"]
+    names = {span.span_id: span.name for span in done.spans}
+    assert {names[span.parent_id or ""] for span in by_kind["step"]} == {"train"}
+    assert [names.get(span.parent_id or "") for span in by_kind["phase"]] == ["epoch 0", None, "epoch 1", None, None]
+    assert all(span.ended_at is not None for span in done.spans)
+    ends = [span.ended_at for span in by_kind["step"]]
+    starts = [span.started_at for span in by_kind["step"]]
+    assert starts[1:6] == ends[:5]  # within a phase, steps follow each other
+
+
+def test_steps_carry_waits_samples_and_operations(train: Train) -> None:
+    slow = "class Slow(TensorDataset):\n    def __getitem__(self, i):\n        time.sleep(0.002)\n        return super().__getitem__(i)\n"
+    done = train(f"import time\n{slow}TensorDataset = Slow\ntrack.watch(model)\nepochs(1)\n")
+    steps = [
+        json.loads(line) for line in (done.folder / "spans.jsonl").read_text().splitlines() if '"step", "kind"' in line
+    ]
+    steps = [step for step in steps if step["kind"] == "step"]
+    assert [step["samples"] for step in steps] == [10.0] * 6
+    assert all(0.02 <= step["data_wait"] <= step["end"] - step["start"] for step in steps)
+    # Forward, and backward with respect to the weights and, beyond the first layer, the inputs; a product takes two.
+    first, others = 6 * 16, 16 * 8 + 8 * 2
+    flops = 10 * 2 * (2 * first + 3 * others)
+    assert [step.get("flops") for step in steps] == [None, *([float(flops)] * 5)]
+
+
+def test_losses_of_all_steps_are_in_the_rows(train: Train) -> None:
+    """Once by `backward`, once by the module of the loss, which sees those of the evaluation too."""
+    values = "seen = []\ncriterion.register_forward_hook(lambda *a: seen.append(a[2].item()))\n"
+    for more in ("", ", loss=criterion"):
+        done = train(f"{values}track.watch(model, every=4{more})\nepochs(1, evaluate=True)\nprint(seen)\n")
+        tensors, seen = done.tensors(), json.loads(done.output)
+        rows = {
+            step: values
+            for (step, collection, name), values in tensors.items()
+            if (collection, name) == ("losses", "loss")
+        }
+        assert {step: values["size"] for step, values in rows.items()} == {0: 1, 4: 4, 5: 1}
+        assert rows[4]["max"] == pytest.approx(max(seen[1:5]))
+        assert rows[4]["mean"] == pytest.approx(sum(seen[1:5]) / 4)
+        held_out = [values["mean"] for (_, _, name), values in tensors.items() if name == "val_loss"]
+        assert held_out == ([pytest.approx(sum(seen[6:]) / 2)] if more else [])
+        (done.folder / "tensors.jsonl").unlink()
+
+
+def test_classes_of_labels_and_predictions_come_with_the_loss(train: Train) -> None:
+    done = train("y[:] = 0; y[:3] = 1\ntrack.watch(model, loss=criterion)\nepochs(1)\n")
+    shares = {
+        name: values["mean"] for (_, collection, name), values in done.tensors().items() if collection == "labels"
+    }
+    assert shares == {"0": pytest.approx(0.7), "1": pytest.approx(0.3)}
+
+
+def test_outside_a_run_nothing_is_written_or_hooked(train: Train) -> None:
+    done = train(
+        "before = torch.Tensor.backward\ntrack.watch(model, loss=criterion)\nepochs(1)\n"
+        "print(before is torch.Tensor.backward, len(model._forward_pre_hooks))\n",
+        variables={},
+    )
+    assert (done.output, done.errors, done.lines) == ("True 0\n", "", [])
+
+
+def test_a_closed_watch_leaves_no_hook(train: Train) -> None:
+    done = train(
+        "from torch.utils.data.dataloader import _BaseDataLoaderIter as Iter\n"
+        "before = torch.Tensor.backward, torch.save, Iter.__next__\n"
+        "watch = track.watch(model, every=2)\nepochs(1)\nwatch.close(); watch.close()\n"
+        "print(before == (torch.Tensor.backward, torch.save, Iter.__next__))\n"
+        "print([len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()].count(0), len(list(model.modules())))\n"
+    )
+    assert done.output == "True\n7 7\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("track.watch(3)\n", "TypeError: a model of builtins cannot be watched"),
+        ("track.watch(model, collections=['wights'])\n", "ValueError: there is no collection 'wights'"),
+        ("track.watch(model, samples=lambda *a: 1 / 0)\n", "ZeroDivisionError: division by zero"),
+    ],
+)
+def test_an_error_ends_the_watch_and_not_the_training(train: Train, script: str, expected: str) -> None:
+    done = train(f"{script}epochs(2)\nprint('trained')\n")
+    assert done.output == "trained\n"
+    assert [expected in problem for problem in done.problems] == [True]
+    assert done.errors.count("hypergauge: watch is off") == 1
+
+
+def test_the_training_is_the_same_with_a_watch(train: Train) -> None:
+    """Neither random numbers nor results depend on the watch."""
+    weights = [train(f"{watch}\nepochs(3, evaluate=True)\nprint(model[0].weight.double().sum().item(), torch.rand(1).item())\n").output
+               for watch in ("", "track.watch(model, every=2, loss=criterion, quantiles=True)")]  # fmt: skip
+    assert weights[0] == weights[1]
+
+
+def test_a_copied_and_a_saved_model_are_free_of_the_watch(train: Train) -> None:
+    done = train(
+        "import copy\ntrack.watch(model)\nepochs(1)\ncopy.deepcopy(model.state_dict())\n"
+        "torch.save(model.state_dict(), 'model.pt'); torch.save(optimizer.state_dict(), 'optimizer.pt')\n"
+    )
+    assert (done.problems, done.errors) == ([], "")
+
+
+def test_wrapped_models_keep_the_names_of_their_parameters(train: Train) -> None:
+    done = train("track.watch(nn.DataParallel(model))\nepochs(1)\n")
+    assert (0, "weights", "0.weight") in done.tensors()
+
+
+def test_spans_of_the_script_are_not_written_twice(train: Train) -> None:
+    done = train(
+        "track.watch(model)\nmodel.train()\n"
+        "with track.phase('mine'), track.epoch(7):\n"
+        "    for step, (a, b) in enumerate(DataLoader(TensorDataset(x, y), batch_size=10)):\n"
+        "        with track.step(step):\n"
+        "            optimizer.zero_grad(); criterion(model(a), b).backward(); optimizer.step()\n"
+    )
+    kinds = [(span.kind, span.name) for span in done.spans if span.kind != "step"]
+    assert sorted(kinds) == [("epoch", "epoch 7"), ("phase", "mine")]
+    assert sum(span.kind == "step" for span in done.spans) == 6
+    lines = [json.loads(line) for line in (done.folder / "spans.jsonl").read_text().splitlines()]
+    assert [line["samples"] for line in lines if line["kind"] == "step"] == [10.0] * 6
+
+
+def test_only_the_first_rank_records_tensors(train: Train) -> None:
+    done = train("import os\nos.environ['RANK'] = '1'\ntrack.watch(model)\nepochs(1)\n")
+    assert done.lines == []
+    assert sum(span.kind == "step" for span in done.spans) == 6
