@@ -1,7 +1,7 @@
 """Folder of a run on its host, ``BENCH_HOME/runs/RUN_ID``.
 
 It outlives the scheduler and the database connection: a supervisor first writes its state and the run's end here. Every
-file except the output and the spans is written whole or not at all.
+file except the output, the spans and the tensors is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -96,6 +96,11 @@ class RunFolder:
     def tensors(self) -> Path:
         """File to which the client appends reductions of tensors, ``BENCH_TENSORS``: one JSON object per line."""
         return self.path / "tensors.jsonl"
+
+    @property
+    def saved_tensors(self) -> Path:
+        """Folder to which the client writes whole tensors, each as ``STEP-NAME.npy``."""
+        return self.path / "tensors"
 
     @property
     def perf(self) -> Path:

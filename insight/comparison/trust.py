@@ -31,6 +31,7 @@ _OF_CHARTS = (
     "shared_resource",
     "energy_divided",
     "profiled",
+    "watch_failed",
 )
 # The energy of a workload is a sum, however it was divided; its runs have no column for their status.
 _OF_WORKLOADS = (*(code for code in _OF_CHARTS if code != "energy_divided"), "ended_early")

@@ -37,6 +37,7 @@ from hypergauge.scheduler.supervisor.output_limit import OutputLimit
 from hypergauge.scheduler.supervisor.reasons import CommandExit, exit_code, failure, last_lines
 from hypergauge.scheduler.supervisor.run_clock import RunClock
 from hypergauge.scheduler.tracking.spans import SpanWatch
+from hypergauge.scheduler.tracking.tensors import TensorWatch
 from hypergauge.sql.queries.summaries import unsummarised
 from hypergauge.sql.runs import runs
 from hypergauge.sql.server.database import Database
@@ -105,6 +106,8 @@ class Supervisor:
         limit.start()
         spans = SpanWatch(self.database, self.folder)
         spans.start()
+        tensors = TensorWatch(self.database, self.folder)
+        tensors.start()
         command = profilers.ProfiledCommand(process, self.folder, around)
         status, ended = self._watch(command, started_at, clock)
         command.end(self.database.settings.grace)
@@ -113,6 +116,7 @@ class Supervisor:
         _reap_all()
         limit.end()
         spans.end()
+        tensors.end()
         reason = self._reason(status, started_at, ended, memory)
         return self._end(started_at, clock.at(ended.ended_at), status, exit_code(ended.returncode), reason)
 

@@ -32,14 +32,14 @@ class ArtifactClient:
 
         return MlflowClient(tracking_uri=self.uri)
 
-    def _log_artifact(self, found: Sequence[TrackedRun], mlflow_run_id: str, path: Path) -> None:
+    def _log_artifact(self, found: Sequence[TrackedRun], mlflow_run_id: str, path: Path, below: str = "") -> None:
         location = next((run.artifacts for run in found if run.mlflow_run_id == mlflow_run_id), "")
         if not self._rest.takes_artifacts(location):
             with translated_errors("MLflow does not keep artifacts"):
-                self._client.log_artifact(mlflow_run_id, str(path))
+                self._client.log_artifact(mlflow_run_id, str(path), below or None)
             return
         try:
-            self._rest.put_artifact(location, path)
+            self._rest.put_artifact(location, path, below)
         except TrackingUnavailable as error:
             raise TrackingUnavailable(f"MLflow does not keep artifacts: {error}") from error
 

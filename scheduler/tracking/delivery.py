@@ -1,4 +1,4 @@
-"""Delivery of an ended run: output to MLflow; spans, profiles and software metrics to SQL."""
+"""Delivery of an ended run: output and whole tensors to MLflow; spans, tensors, profiles and software metrics to SQL."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypergauge.scheduler.profilers.delivery import phases_of, store_reports
 from hypergauge.scheduler.provenance.manifest import FILES
 from hypergauge.scheduler.tracking.run_creation import RunRequest, create_late
 from hypergauge.scheduler.tracking.spans import read_spans
+from hypergauge.scheduler.tracking.tensors import deliver_tensors
 from hypergauge.scheduler.tracking.tracking import Tracking
 from hypergauge.sql.ingest.software import store_software_metrics, store_spans
 from hypergauge.sql.runs import runs
@@ -73,9 +74,10 @@ def deliver_backlog(
 
 
 def deliver_recorded(connection: Connection, folder: RunFolder, notify: Callable[[str], None] = lambda _: None) -> None:
-    """Store the spans and profiles of a run in the database; `notify` receives why a profile could not be read."""
+    """Store the spans, tensors and profiles of a run in the database; `notify` receives why a profile could not be read."""
     spans = list(read_spans(folder.spans))
     store_spans(connection, folder.run_id, spans)
+    deliver_tensors(connection, folder)
     store_reports(connection, folder, phases_of(spans), notify)
 
 
@@ -93,4 +95,4 @@ def _track(connection: Connection, folder: RunFolder, server: Tracking, mlflow_r
     tags = {"hypergauge.status": end.status, "hypergauge.reason": end.reason or ""}
     with whole_output(folder.output) as output:
         left = [output, folder.spans, *(folder.path / name for name in FILES), *profilers.reports(folder)]
-        server.finish(found, mlflow_run_id, end.status, end.ended_at, left, tags)
+        server.finish(found, mlflow_run_id, end.status, end.ended_at, left, tags, sorted(folder.saved_tensors.glob("*.npy")))

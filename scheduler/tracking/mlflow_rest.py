@@ -109,9 +109,9 @@ class MlflowRest:
         """Return whether the server itself stores the artifacts at `artifact_uri` and accepts plain HTTP."""
         return self._is_plain and artifact_uri.startswith("mlflow-artifacts:/")
 
-    def put_artifact(self, artifact_uri: str, path: Path) -> None:
-        """Upload a file to the artifacts at `artifact_uri`. Raises like `post`."""
-        location = quote(f"{urlsplit(artifact_uri).path.strip('/')}/{path.name}")
+    def put_artifact(self, artifact_uri: str, path: Path, below: str = "") -> None:
+        """Upload a file to the artifacts at `artifact_uri`, or to their folder `below`. Raises like `post`."""
+        location = quote("/".join(filter(None, (urlsplit(artifact_uri).path.strip("/"), below, path.name))))
         with path.open("rb") as file:
             headers = {"Content-Type": "application/octet-stream", "Content-Length": str(path.stat().st_size)}
             url = self._uri + _ARTIFACTS + location

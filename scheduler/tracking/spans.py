@@ -7,10 +7,12 @@ import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
+
 from hypergauge.client.spans import SPAN_KINDS
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.periodic import Periodic
-from hypergauge.sql.ingest.limits import storable
+from hypergauge.sql.ingest.limits import limited, storable
 from hypergauge.sql.ingest.software import SpanRecord, store_spans
 from hypergauge.sql.server.database import Database
 
@@ -21,6 +23,8 @@ _INTERVAL_SECONDS = 2.0
 _MOST_BYTES = 1 << 18
 # Longest wait for a write in progress at the end.
 _TIMEOUT_SECONDS = 2.0
+# Wait for data and amounts of work, fields of steps.
+_AMOUNTS = ("data_wait", "samples", "tokens", "flops")
 
 
 class SpanWatch:
@@ -87,7 +91,18 @@ def _span(line: bytes) -> SpanRecord | None:
             ended_at=None if raw["end"] is None else float(raw["end"]),
             pid=int(raw["pid"]),
             thread=storable(str(raw["thread"])),
+            **{name: _amount(raw.get(name)) for name in _AMOUNTS},
         )
     except (ValueError, KeyError, TypeError):
         return None
     return span if math.isfinite(span.started_at + (span.ended_at or 0.0)) else None
+
+
+def _amount(value: object) -> float | None:
+    """Return an amount of work, ``None`` for an invalid one."""
+    try:
+        amount = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        return None
+    stored = float(limited(np.array([amount]))[0])
+    return stored if stored >= 0 else None

@@ -12,7 +12,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -222,13 +222,17 @@ class Tracking(ArtifactClient):
         ended_at: float,
         artifacts: list[Path],
         tags: Mapping[str, str],
+        tensors: Iterable[Path] = (),
     ) -> None:
         """Upload artifacts and tags to the run, and close the runs that `runs_of` has found after its end.
 
-        `status` is the status in the scheduler's words, such as ``stopped``; `ended_at` is the end in Unix seconds.
+        `status` is the status in the scheduler's words, such as ``stopped``; `ended_at` is the end in Unix seconds. The
+        files `tensors` are uploaded to a folder of that name.
         """
         for path in (path for path in artifacts if path.exists()):
             self._log_artifact(found, mlflow_run_id, path)
+        for path in tensors:
+            self._log_artifact(found, mlflow_run_id, path, "tensors")
         self._rest.post("runs/log-batch", {"run_id": mlflow_run_id, "tags": _pairs(tags)})
         closed, end_time = _STATUSES.get(status, "FAILED"), int(ended_at * 1000)
         for run in found:

@@ -26,7 +26,15 @@ class SoftwareMetric:
 
 @dataclass(frozen=True, slots=True)
 class SpanRecord:
-    """Span with times in Unix seconds; `ended_at` is ``None`` if the run ended within the span."""
+    """Span with times in Unix seconds; `ended_at` is ``None`` if the run ended within the span.
+
+    Attributes
+    ----------
+    data_wait
+        Seconds within the span that the training was blocked on its data loader.
+    samples, tokens, flops
+        Samples and tokens of the span, and floating-point operations of the model.
+    """
 
     span_id: str
     parent_id: str | None
@@ -37,6 +45,10 @@ class SpanRecord:
     ended_at: float | None
     pid: int | None
     thread: str | None
+    data_wait: float | None = None
+    samples: float | None = None
+    tokens: float | None = None
+    flops: float | None = None
 
 
 def store_software_metrics(connection: Connection, run_id: str, metrics: Sequence[SoftwareMetric]) -> None:
@@ -62,13 +74,19 @@ def store_spans(connection: Connection, run_id: str, spans: Iterable[SpanRecord]
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             """
-            insert into spans (run_id, span_id, parent_id, name, kind, step, started_at, ended_at, pid, thread)
-            values (%s, %s, %s, %s, %s, %s, to_timestamp(%s), to_timestamp(%s), %s, %s)
-            on conflict (run_id, span_id) do update set ended_at = excluded.ended_at
+            insert into spans (run_id, span_id, parent_id, name, kind, step, started_at, ended_at, pid, thread,
+                               data_wait, samples, tokens, flops)
+            values (%s, %s, %s, %s, %s, %s, to_timestamp(%s), to_timestamp(%s), %s, %s, %s, %s, %s, %s)
+            on conflict (run_id, span_id) do update
+            set (ended_at, data_wait, samples, tokens, flops)
+                = (excluded.ended_at, excluded.data_wait, excluded.samples, excluded.tokens, excluded.flops)
             where spans.ended_at is null and excluded.ended_at is not null
             """,
             [
-                (run_id, s.span_id, s.parent_id, s.name, s.kind, s.step, s.started_at, s.ended_at, s.pid, s.thread)
+                (
+                    run_id, s.span_id, s.parent_id, s.name, s.kind, s.step, s.started_at, s.ended_at, s.pid, s.thread,
+                    s.data_wait, s.samples, s.tokens, s.flops,
+                )
                 for s in spans
             ],
-        )
+        )  # fmt: skip

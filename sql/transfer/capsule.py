@@ -59,8 +59,11 @@ TABLES: dict[str, LiteralString] = {
     "profiles": _OF_RUNS,
     "profile_entries": _OF_RUNS,
     "profile_stacks": _OF_RUNS,
+    "tensor_sets": _OF_RUNS,
+    "tensor_steps": _OF_RUNS,
+    "tensor_problems": _OF_RUNS,
 }
-_INTERNAL = frozenset({"stored_summaries", "stored_duplicates"})
+_INTERNAL = frozenset({"stored_summaries", "stored_duplicates", "tensor_sets", "tensor_steps", "tensor_problems"})
 # Columns that describe this database, not the runs.
 OURS = [
     ("runs", "job"),

@@ -45,3 +45,10 @@ create table bench_internal.tensor_steps (
     primary key (run_id, tensor_set, step, time),
     foreign key (run_id, tensor_set) references bench_internal.tensor_sets on delete cascade
 );
+
+-- Why the client recorded nothing more of a run.
+create table bench_internal.tensor_problems (
+    run_id  text not null references bench.runs on delete cascade,
+    problem text not null,
+    primary key (run_id, problem)
+);

@@ -129,6 +129,10 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "◆ 20/1/1 ran under a profiler (ncu and torch), which slows a run down.",
     ),
     (
+        "watch_failed", RUNS[:1], {"problems": ["out of memory", "the disk is full"]},
+        "20/1/1: `track.watch` ended before the training: out of memory; the disk is full.",
+    ),
+    (
         "neighbours_changed", RUNS[:1],
         {"changes": [{"at": 30, "run": "20/1/2", "what": "ended", "status": "finished"}, *[{"at": 40.06, "run": "20/1/3", "what": "began"}] * 4]},
         "20/1/1: neighbours changed after 30.0 s (20/1/2 ended, finished)" + ", 40.1 s (20/1/3 began)" * 3 + " and 1 more.",

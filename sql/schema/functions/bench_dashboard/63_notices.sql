@@ -126,6 +126,11 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
                jsonb_build_object('profilers', string_to_array(profilers, '+'))
         from requested where profilers is not null group by profilers
         union all
+        select 'watch_failed', null, array_agg(run order by nth), jsonb_build_object('problems', problems)
+        from requested join (select run_id, jsonb_agg(problem order by problem) as problems from tensor_problems
+                             where run_id = any(p_runs) group by run_id) p using (run_id)
+        group by problems
+        union all
         select 'ended_early', null, array_agg(run order by nth), jsonb_build_object('status', status, 'cause', reason)
         from requested where ended_early(status) group by status, reason
         union all

@@ -73,6 +73,9 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
             ('energy_divided', run_id in (select energy_divided(array[run_id])), '{}')
         ) as x (code, holds, "values") where holds
         union all
+        select 'watch_failed', array[max(label)], jsonb_build_object('problems', jsonb_agg(problem order by problem))
+        from run join tensor_problems using (run_id) having count(*) > 0
+        union all
         select 'gpus_left_out', array[max(label)], jsonb_build_object('total', count(*), 'drawn', p_most)
         from run join placements p using (run_id) having count(*) > p_most
     )

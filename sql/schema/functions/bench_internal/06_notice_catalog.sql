@@ -46,6 +46,7 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('energy_divided', 'warning', '{}', 'runs with an equal part of the energy of several processes, such as MPS clients'),
            ('simulated_gpu', 'warning', '{}', 'simulated GPUs, marked *'),
            ('profiled', 'warning', '{profilers}', 'a profiler, marked ◆'),
+           ('watch_failed', 'warning', '{problems}', 'a training that was not watched to the end, and why'),
            ('neighbours_changed', 'warning', '{changes}', 'other runs that began or ended: `at` (seconds from the start of the run), `run`, `what`, `status`'),
            ('more_neighbours_changed', 'warning', '{}', 'further runs whose neighbours changed'),
            ('never_alone', 'warning', '{configurations,set,workloads}', 'configurations of a set that never ran alone'),
@@ -309,6 +310,8 @@ returns text language sql immutable as $$
         when 'simulated_gpu' then format('* %s ran on simulated GPUs: their GPU values are not real.', some_of(p_runs))
         when 'profiled' then format('◆ %s ran under a profiler (%s), which slows a run down.', some_of(p_runs),
                                     notice_list(p_values -> 'profilers', ' and '))
+        when 'watch_failed' then format('%s: `track.watch` ended before the training: %s.', some_of(p_runs),
+                                        notice_list(p_values -> 'problems', '; '))
         when 'neighbours_changed' then
             format('%s: neighbours changed after %s.', some_of(p_runs), notice_changes(p_values -> 'changes'))
         when 'more_neighbours_changed' then format('the neighbours of %s more runs changed: %s; --json has when.',
@@ -376,6 +379,7 @@ create or replace function bench_dashboard.notice_title(p_code text) returns tex
         when 'energy_divided' then 'energy divided evenly'
         when 'simulated_gpu' then 'simulated GPUs (*)'
         when 'profiled' then 'profiled runs (◆)'
+        when 'watch_failed' then 'trainings not watched to the end'
         when 'neighbours_changed' then 'changing neighbours'
         when 'more_neighbours_changed' then 'changing neighbours'
         when 'never_alone' then 'configurations that never ran alone'

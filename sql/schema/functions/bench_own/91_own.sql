@@ -49,6 +49,8 @@ begin
             (1, 'stored_duplicates', 'run_id', 'bench_own.mine()'), (1, 'run_sets', 'run_id', 'bench_own.mine()'),
             (1, 'accounting', 'run_id', 'bench_own.mine()'), (1, 'profiles', 'run_id', 'bench_own.mine()'),
             (1, 'profile_entries', 'run_id', 'bench_own.mine()'), (1, 'profile_stacks', 'run_id', 'bench_own.mine()'),
+            (1, 'tensor_sets', 'run_id', 'bench_own.mine()'), (1, 'tensor_steps', 'run_id', 'bench_own.mine()'),
+            (1, 'tensor_problems', 'run_id', 'bench_own.mine()'),
             (2, 'jobs', 'job', '(select distinct job from bench_own.runs)'),
             (1, 'places', 'place_id', 'bench_own.my_places()'), (1, 'series', 'place_id', 'bench_own.my_places()'),
             (2, 'targets', 'target_id', '(select distinct target_id from bench_own.series)'),
@@ -116,7 +118,7 @@ declare
     relation text;
     definition text;
 begin
-    foreach relation in array array['run_samples', 'run_summary', 'run_flags', 'run_quality', 'devices', 'run_list'] loop
+    foreach relation in array array['run_samples', 'run_summary', 'run_flags', 'run_quality', 'devices', 'run_list', 'tensor_stats'] loop
         perform set_config('search_path', 'bench, bench_internal, bench_dashboard, public', true);
         definition := pg_get_viewdef(relation::regclass);
         perform set_config('search_path', 'bench_own, bench, bench_internal, bench_dashboard, public', true);
