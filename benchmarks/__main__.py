@@ -11,7 +11,19 @@ from typing import Annotated
 import typer
 
 from benchmarks.campaign import faults
-from benchmarks.database import capsules, dashboards, ingest, move, packing, peers, query, replica, storage, tracking
+from benchmarks.database import (
+    capsules,
+    dashboards,
+    ingest,
+    move,
+    packing,
+    peers,
+    query,
+    replica,
+    storage,
+    tensors,
+    tracking,
+)
 from benchmarks.measurement import gpu, overhead, parse, profiling, scale, soak, watch
 from benchmarks.scheduling import commands, schedule, spans
 from benchmarks.support.servers import Kind
@@ -31,6 +43,7 @@ BENCHMARKS: dict[str, Callable[..., Results]] = {
         "peers": peers,
         "packing": packing,
         "move": move,
+        "tensors": tensors,
         "mlflow": tracking,
         "overhead": overhead,
         "profile": profiling,

@@ -25,6 +25,7 @@ _MOST_BYTES = 1 << 18
 _TIMEOUT_SECONDS = 2.0
 # Wait for data and amounts of work, fields of steps.
 _AMOUNTS = ("data_wait", "samples", "tokens", "flops")
+_LATEST = 1e11  # Unix seconds, in the year 5138: the database has no later time than that of 294276
 
 
 class SpanWatch:
@@ -89,13 +90,13 @@ def _span(line: bytes) -> SpanRecord | None:
             step=step if isinstance(step, int) and abs(step) < 2**63 else None,
             started_at=float(raw["start"]),
             ended_at=None if raw["end"] is None else float(raw["end"]),
-            pid=int(raw["pid"]),
+            pid=pid if abs(pid := int(raw["pid"])) < 2**31 else None,
             thread=storable(str(raw["thread"])),
             **{name: _amount(raw.get(name)) for name in _AMOUNTS},
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
-    return span if math.isfinite(span.started_at + (span.ended_at or 0.0)) else None
+    return span if abs(span.started_at) < _LATEST and abs(span.ended_at or 0.0) < _LATEST else None
 
 
 def _amount(value: object) -> float | None:

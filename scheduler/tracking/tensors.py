@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,7 +18,7 @@ from hypergauge.client.tensors import REDUCTIONS
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.periodic import Periodic
 from hypergauge.sql.ingest.limits import storable
-from hypergauge.sql.ingest.tensors import TensorSet, TensorStep, store_problems, store_tensors, stored_steps
+from hypergauge.sql.ingest.tensors import TensorSet, TensorStep, microseconds, store_problems, store_tensors, stored_steps
 from hypergauge.sql.server.database import Connection, Database
 
 __all__ = ["Problem", "TensorLines", "TensorWatch", "deliver_tensors"]
@@ -55,14 +55,21 @@ class _Set:
 
 
 class TensorLines:
-    """Parser of the file's lines, which remembers the sets. An invalid line is skipped."""
+    """Parser of the file's lines, which remembers the sets.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    known
+        Steps to leave out, see `stored_steps`.
+    """
+
+    def __init__(self, known: Set[tuple[str, int, int]] = frozenset()) -> None:
+        self._known = known
         self._sets: dict[str, _Set] = {}
         self._versions: dict[str, int] = {}
 
     def parse(self, line: bytes) -> TensorSet | TensorStep | Problem | None:
-        """Parse a line; return ``None`` for an invalid one, and for a step of an unknown set."""
+        """Parse a line; return ``None`` for one that is invalid, known or of an unknown set."""
         try:
             raw = json.loads(line)
             if "problem" in raw:
@@ -73,6 +80,8 @@ class TensorLines:
 
     def _set(self, raw: dict[str, Any]) -> TensorSet:
         name, collection = _text(raw["set"]), _text(raw["collection"])
+        if type(raw["names"]) is not list:
+            raise TypeError
         names, sizes = [_text(one) for one in raw["names"]], _sizes(raw["sizes"], len(raw["names"]))
         digest = hashlib.sha256(json.dumps([collection, names]).encode()).digest()
         known = self._sets.get(name)
@@ -85,11 +94,13 @@ class TensorLines:
             self._sets[name] = known
         return TensorSet(known.stored_as, collection, names, sizes)
 
-    def _step(self, raw: dict[str, Any]) -> TensorStep:
+    def _step(self, raw: dict[str, Any]) -> TensorStep | None:
         known = self._sets[raw["set"]]
         step, time, pid = raw["step"], float(raw["time"]), raw["pid"]
         if not _is_integer(step, 2**63) or not (math.isfinite(time) and 0 <= time < _LATEST):
             raise ValueError
+        if (known.stored_as, step, microseconds(time)) in self._known:
+            return None
         return TensorStep(
             known.stored_as,
             step,
@@ -141,12 +152,10 @@ def deliver_tensors(connection: Connection, folder: RunFolder) -> None:
     """Store all that the file has and the database has not."""
     if not folder.tensors.exists():
         return
-    lines, found, known = TensorLines(), _Batch(), stored_steps(connection, folder.run_id)
+    lines, found = TensorLines(stored_steps(connection, folder.run_id)), _Batch()
     with folder.tensors.open("rb") as file:
         for _, line in _lines(file):
-            one = lines.parse(line)
-            if not isinstance(one, TensorStep) or one.key not in known:
-                found.add(one, len(line))
+            found.add(lines.parse(line), len(line))
             if found.is_full:
                 found.store(connection, folder.run_id)
                 found = _Batch()

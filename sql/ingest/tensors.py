@@ -16,7 +16,7 @@ from psycopg.pq import Format
 from hypergauge.client.tensors import REDUCTIONS
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["TensorSet", "TensorStep", "store_problems", "store_tensors", "stored_steps"]
+__all__ = ["TensorSet", "TensorStep", "microseconds", "store_problems", "store_tensors", "stored_steps"]
 
 _FLOAT4, _FLOAT4_ARRAY = 700, 1021  # PostgreSQL's ids of the types
 
@@ -65,11 +65,6 @@ class TensorStep:
     columns: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict)
 
     @property
-    def key(self) -> tuple[str, int, int]:
-        """Identity within the run: set, step, and time in microseconds."""
-        return self.tensor_set, self.step, round(self.time * 1e6)
-
-    @property
     def norm(self) -> float | None:
         """l2 norm of all tensors together, without those whose norm is not finite; ``None`` if that is none."""
         norms = self.columns.get("l2", np.empty(0, np.float32)).astype(np.float64)
@@ -102,13 +97,18 @@ def store_tensors(connection: Connection, run_id: str, sets: Iterable[TensorSet]
 
 
 def stored_steps(connection: Connection, run_id: str) -> set[tuple[str, int, int]]:
-    """Return the keys of a run's steps, see `TensorStep.key`."""
+    """Return set, step and time in microseconds of each step of a run."""
     return set(
         connection.execute(
             "select tensor_set, step, (extract(epoch from time) * 1000000)::bigint from tensor_steps where run_id = %s",
             (run_id,),
         ).fetchall()
     )
+
+
+def microseconds(time: float) -> int:
+    """Return Unix seconds in microseconds, as the database rounds them."""
+    return round(time * 1e6)
 
 
 def store_problems(connection: Connection, run_id: str, problems: Iterable[str]) -> None:

@@ -11,11 +11,13 @@ import pytest
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.sql.ingest import samples
+from hypergauge.sql.ingest.tensors import store_problems, store_tensors
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.transfer.backup import backup
 from tests.conftest import own_database
 from tests.support.data.backups import Empty
+from tests.support.data.tensors import some_tensors
 from tests.support.world import World
 
 
@@ -59,6 +61,8 @@ def full(world: World) -> World:
             " from generate_series(1, 50) n",
             (run, start),
         )
+        store_tensors(world.connection, run, *some_tensors(start))
+        store_problems(world.connection, run, ["out of memory ü"])
     world.refresh()
     samples.begin_write(world.connection, "f" * 32, [7, 8, 9])
     return world

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hypergauge.insight.charts.chart import chart
+from hypergauge.sql.ingest.tensors import store_problems
 from hypergauge.sql.runs.selection import select_runs
 from tests.support.world import World
 
@@ -191,6 +192,7 @@ def test_runs_that_are_simulated_profiled_or_not_over(world: World, runs: list[s
     world.connection.execute("update runs set profilers = 'ncu+torch' where run_id = any(%s)", (others,))
     for other in others:
         measured(world, other, START)
+    store_problems(world.connection, runs[0], ["out of memory", "a full disk"])
     going = world.run(time.time() - 10, None, workload=8)
     measured(world, going, time.time() - 10, seconds=9)
     assert notices(world, [*runs, going, *others[::-1]], ["threads"]) == [
@@ -198,6 +200,7 @@ def test_runs_that_are_simulated_profiled_or_not_over(world: World, runs: list[s
         ("simulated_gpu", ["20/1/1", "20/2/1"], {}),
         ("profiled", ["20/3/1"], {"profilers": ["nsys"]}),
         ("profiled", ["20/6/9", "20/6/10"], {"profilers": ["ncu", "torch"]}),
+        ("watch_failed", ["20/1/1"], {"problems": ["a full disk", "out of memory"]}),
         ("running", ["20/8/1"], {}),
     ]
 

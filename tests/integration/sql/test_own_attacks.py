@@ -57,6 +57,10 @@ class Shared:
                     """
                     insert into software_metrics values (%(r)s, %(w)s, 1, now(), 1, %(v)s);
                     insert into spans (run_id, span_id, name, kind, started_at, thread) values (%(r)s, %(w)s, %(w)s, 'phase', now(), %(w)s);
+                    insert into tensor_sets values (%(r)s, %(w)s, %(w)s, array[%(w)s], array[1]);
+                    insert into tensor_steps (run_id, tensor_set, step, time, norm, l2)
+                    values (%(r)s, %(w)s, 1, now(), %(v)s, array[%(v)s]);
+                    insert into tensor_problems values (%(r)s, %(w)s);
                     insert into highlights values (%(r)s, now(), now(), %(w)s, %(w)s, %(v)s);
                     insert into rule_firings values (%(r)s, %(w)s, now(), null, %(w)s, jsonb_build_object(%(w)s, %(w)s));
                     insert into rule_actions (run_id, rule, started_at, action, severity, evidence)
@@ -190,7 +194,7 @@ $$begin raise notice 'leaked %', $1; return true; end$$
 
 
 @pytest.mark.parametrize(
-    "relation", ["runs", "software_metrics", "spans", "samples", "samples_10s", "run_samples", "series"]
+    "relation", ["runs", "software_metrics", "spans", "samples", "samples_10s", "run_samples", "series", "tensor_stats"]
 )
 def test_a_function_in_a_condition_sees_own_rows_alone(shared: Shared, relation: str) -> None:
     seen: list[str] = []
@@ -198,9 +202,9 @@ def test_a_function_in_a_condition_sees_own_rows_alone(shared: Shared, relation:
         ann.add_notice_handler(lambda notice: seen.append(notice.message_primary or ""))
         ann.execute(LEAK)
         ann.execute(f"select count(*) from {relation} x where pg_temp.leak(x::text)".encode())
-        value = {"samples": "value", "samples_10s": "max", "run_samples": "value", "software_metrics": "value"}.get(
-            relation
-        )
+        value = {
+            "samples": "value", "samples_10s": "max", "run_samples": "value", "software_metrics": "value", "tensor_stats": "l2",
+        }.get(relation)  # fmt: skip
         if value:
             ann.execute(f"select count(*) from {relation} x where pg_temp.leak({value})".encode())
             # An error is one bit of another user's row.
@@ -214,6 +218,8 @@ GUESSES = {
     "experiments": ("name = 'zebra'", "name = 'tiger'"),
     "software_metrics": (f"key = 'zebra' and value > {VALUE - 1}", f"key = 'tiger' and value > {VALUE + 1}"),
     "spans": ("name = 'zebra'", "name = 'tiger'"),
+    "tensor_stats": ("name = 'zebra'", "name = 'tiger'"),
+    "tensor_steps": (f"norm > {VALUE - 1}", f"norm > {VALUE + 1}"),
     "highlights": ("text = 'zebra'", "text = 'tiger'"),
     "samples": (f"value > {VALUE - 1}", f"value > {VALUE + 1}"),
     "samples_10s": (f"max > {VALUE - 1}", f"max > {VALUE + 1}"),
