@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,7 +17,14 @@ from hypergauge.client.tensors import REDUCTIONS
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.periodic import Periodic
 from hypergauge.sql.ingest.limits import storable
-from hypergauge.sql.ingest.tensors import TensorSet, TensorStep, microseconds, store_problems, store_tensors, stored_steps
+from hypergauge.sql.ingest.tensors import (
+    TensorSet,
+    TensorStep,
+    microseconds,
+    store_problems,
+    store_tensors,
+    stored_steps,
+)
 from hypergauge.sql.server.database import Connection, Database
 
 __all__ = ["Problem", "TensorLines", "TensorWatch", "deliver_tensors"]
@@ -139,7 +145,7 @@ class TensorWatch:
         read = self._read
         with path.open("rb") as file:
             file.seek(read)
-            for read, line in _lines(file, until=size):  # noqa: B007 - the end of the last line
+            for read, line in _lines(file, until=size):
                 # Sets are never left out: later steps need them.
                 if (read > size - _MOST_BYTES or b'"names"' in line) and not self._looks.ending:
                     found.add(self._lines.parse(line), len(line))
@@ -192,7 +198,7 @@ class _Batch:
 
 
 def _lines(file: BinaryIO, until: int | None = None) -> Iterator[tuple[int, bytes]]:
-    """Yield the whole lines that end before `until`, each with the position of its end. Longer ones than a limit are skipped."""
+    """Yield the whole lines that end before `until`, each with the position of its end. Parts of too long ones are empty."""
     at, is_rest = file.tell(), False
     while line := file.readline(_LONGEST_LINE):
         at += len(line)
@@ -203,6 +209,7 @@ def _lines(file: BinaryIO, until: int | None = None) -> Iterator[tuple[int, byte
             is_rest = False
         elif len(line) == _LONGEST_LINE:
             is_rest = True
+            yield at, b""
         else:
             return  # the client may still be writing it, or was killed
 

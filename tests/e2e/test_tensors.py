@@ -67,4 +67,7 @@ def test_tensors_of_a_killed_training(home: Home) -> None:
     home.bench("rm", "96", "--yes")
     assert home.query("select from tensor_steps where run_id = %s", run["run_id"]) == []
     home.bench("import", home.folder / "watched.capsule")
-    assert home.query("select step, name, size, l2 from tensor_stats where run_id = %s order by step, name", run["run_id"]) == rows
+    assert (
+        home.query("select step, name, size, l2 from tensor_stats where run_id = %s order by step, name", run["run_id"])
+        == rows
+    )

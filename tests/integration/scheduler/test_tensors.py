@@ -18,6 +18,7 @@ from hypergauge.scheduler.tracking import tensors
 from hypergauge.scheduler.tracking.spans import read_spans
 from hypergauge.scheduler.tracking.tensors import TensorWatch, deliver_tensors
 from hypergauge.sql.ingest.software import store_spans
+from hypergauge.sql.ingest.tensors import store_tensors
 from tests.support.waiting import wait_for
 from tests.support.world import World, one, rows
 
@@ -48,7 +49,9 @@ def test_what_was_written_is_found_once(world: World, folder: RunFolder) -> None
     nan, inf = float("nan"), float("inf")
     for step in (0, 50):
         at = NOW + step
-        file.write(step, "weights", names, [6, 4], {"l2": floats(3, 4), "max": floats(nan, inf), "min": floats(nan, -2)}, at=at)
+        file.write(
+            step, "weights", names, [6, 4], {"l2": floats(3, 4), "max": floats(nan, inf), "min": floats(nan, -2)}, at=at
+        )
     file.write(50, "losses", ["loss"], [50], {"mean": floats(0.5), "nonfinite": floats(0)}, at=NOW + 50.25)
     file.write(100, "losses", ["loss"], [12], {"mean": floats(0.25)}, at=NOW + 100)
     with folder.tensors.open("a") as torn:
@@ -79,7 +82,7 @@ def test_a_crash_between_batches_loses_and_doubles_nothing(
     file = TensorFile(str(folder.tensors))
     for step in range(40):
         file.write(step, f"c{step % 3}", ["a"], [1], {"mean": floats(step)}, at=NOW + step / 3)
-    store, calls = tensors.store_tensors, 0
+    store, calls = store_tensors, 0
 
     def crash(*args: object) -> None:
         nonlocal calls
@@ -140,7 +143,9 @@ def test_a_flood_is_thinned_while_the_run_lives_and_whole_at_its_end(
     file.write(100, "weights", ["a"], [1], {"mean": floats(100)}, at=NOW + 100)
     watch = TensorWatch(world.database, folder)
     watch.start()
-    wait_for(lambda: one(world, "select count(*) from tensor_steps") == 1, "the newest step, the only one within the limit")
+    wait_for(
+        lambda: one(world, "select count(*) from tensor_steps") == 1, "the newest step, the only one within the limit"
+    )
     watch.end()
     assert one(world, "select max(step) from tensor_stats") == 100, "its set is known, though its line is old"
     deliver_tensors(world.connection, folder)
@@ -154,7 +159,7 @@ def test_problems_are_stored_once(world: World, folder: RunFolder) -> None:
     for _ in range(2):
         deliver_tensors(world.connection, folder)
     assert rows(world, "select run_id, problem from tensor_problems") == [(folder.run_id, "out of memory")]
-    notices = rows(world, "select code, \"values\" from run_notice(%s, null, now())", folder.run_id)
+    notices = rows(world, 'select code, "values" from run_notice(%s, null, now())', folder.run_id)
     assert ("watch_failed", {"problems": ["out of memory"]}) in notices
 
 
@@ -188,7 +193,9 @@ def test_every_value_comes_back(world: World, tmp_path: Path, data: st.DataObjec
         reductions = data.draw(st.lists(st.sampled_from(REDUCTIONS), unique=True))
         drawn = {name: data.draw(st.lists(values, min_size=len(tensors), max_size=len(tensors))) for name in reductions}
         step = data.draw(st.integers(-(2**62), 2**62))
-        file.write(step, collection, tensors, sizes, {name: floats(*some) for name, some in drawn.items()}, at=NOW + number)
+        file.write(
+            step, collection, tensors, sizes, {name: floats(*some) for name, some in drawn.items()}, at=NOW + number
+        )
         for at, tensor in enumerate(tensors):
             row = [drawn[name][at] if name in drawn else float("nan") for name in REDUCTIONS]
             expected[number, tensor] = (
@@ -208,7 +215,17 @@ def test_every_value_comes_back(world: World, tmp_path: Path, data: st.DataObjec
 
 
 def test_spans_have_their_waits_and_work(world: World, folder: RunFolder) -> None:
-    span = {"id": "1-1", "parent": None, "name": "step", "kind": "step", "step": 1, "start": NOW, "end": NOW + 1, "pid": 1, "thread": "m"}
+    span = {
+        "id": "1-1",
+        "parent": None,
+        "name": "step",
+        "kind": "step",
+        "step": 1,
+        "start": NOW,
+        "end": NOW + 1,
+        "pid": 1,
+        "thread": "m",
+    }
     lines = [
         {**span, "end": None},
         {**span, "data_wait": 0.25, "samples": 32, "tokens": 4096.0, "flops": 1e12},
@@ -220,5 +237,7 @@ def test_spans_have_their_waits_and_work(world: World, folder: RunFolder) -> Non
     for _ in range(2):
         store_spans(world.connection, folder.run_id, read_spans(folder.spans))
         assert rows(
-            world, "select span_id, data_wait, samples, tokens, flops from spans where run_id = %s order by 1", folder.run_id
+            world,
+            "select span_id, data_wait, samples, tokens, flops from spans where run_id = %s order by 1",
+            folder.run_id,
         ) == [("1-1", 0.25, 32, 4096, 1e12), ("1-2", *[None] * 4), ("1-3", *[None] * 4)]

@@ -35,7 +35,9 @@ def answers(connection: Connection, *selectors: str) -> dict[str, Any]:
         ),
         "software": rows(connection, "select * from software_metrics where run_id = any(%s) order by 1, 2, 3, 4", ids),
         "spans": rows(connection, "select * from spans where run_id = any(%s) order by 1, 2", ids),
-        "tensors": rows(connection, "select * from tensor_stats where run_id = any(%s) order by run_id, step, name", ids),
+        "tensors": rows(
+            connection, "select * from tensor_stats where run_id = any(%s) order by run_id, step, name", ids
+        ),
         "placements": rows(
             connection,
             "select run_id, host, gpu_uuid, gpu_instance_id, mig_uuid, root_pid, started_at, ended_at from placements"

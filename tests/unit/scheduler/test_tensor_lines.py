@@ -110,7 +110,13 @@ def test_texts_are_what_the_database_takes() -> None:
 
 @pytest.mark.parametrize(
     ("values", "norm"),
-    [((3, 4), 5.0), ((float("nan"), 2), 2.0), ((float("inf"), 2), 2.0), ((float("nan"),) * 2, None), ((3e38, 4e-46), 3e38)],
+    [
+        ((3, 4), 5.0),
+        ((float("nan"), 2), 2.0),
+        ((float("inf"), 2), 2.0),
+        ((float("nan"),) * 2, None),
+        ((3e38, 4e-46), 3e38),
+    ],
 )
 def test_the_norm_is_of_the_finite_ones(values: tuple[float, float], norm: float | None) -> None:
     _, step = parsed(SET, {**STEP, "l2": packed(*values)})
