@@ -95,6 +95,5 @@ def _track(connection: Connection, folder: RunFolder, server: Tracking, mlflow_r
     tags = {"hypergauge.status": end.status, "hypergauge.reason": end.reason or ""}
     with whole_output(folder.output) as output:
         left = [output, folder.spans, *(folder.path / name for name in FILES), *profilers.reports(folder)]
-        server.finish(
-            found, mlflow_run_id, end.status, end.ended_at, left, tags, sorted(folder.saved_tensors.glob("*.npy"))
-        )
+        tensors = sorted(path for path in folder.saved_tensors.glob("*.npy") if path.is_file())
+        server.finish(found, mlflow_run_id, end.status, end.ended_at, left, tags, tensors)
