@@ -99,7 +99,7 @@ class RunFolder:
 
     @property
     def saved_tensors(self) -> Path:
-        """Folder to which the client writes whole tensors, each as ``STEP-NAME.npy``."""
+        """Folder to which the client writes whole tensors, each as ``STEP-COLLECTION-NAME.npy``."""
         return self.path / "tensors"
 
     @property

@@ -130,7 +130,7 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     ),
     (
         "watch_failed", RUNS[:1], {"problems": ["out of memory", "the disk is full"]},
-        "20/1/1: `track.watch` ended before the training: out of memory; the disk is full.",
+        "The training of 20/1/1 was not watched to its end: out of memory; the disk is full.",
     ),
     (
         "neighbours_changed", RUNS[:1],

@@ -310,7 +310,7 @@ returns text language sql immutable as $$
         when 'simulated_gpu' then format('* %s ran on simulated GPUs: their GPU values are not real.', some_of(p_runs))
         when 'profiled' then format('◆ %s ran under a profiler (%s), which slows a run down.', some_of(p_runs),
                                     notice_list(p_values -> 'profilers', ' and '))
-        when 'watch_failed' then format('%s: `track.watch` ended before the training: %s.', some_of(p_runs),
+        when 'watch_failed' then format('the training of %s was not watched to its end: %s.', some_of(p_runs),
                                         notice_list(p_values -> 'problems', '; '))
         when 'neighbours_changed' then
             format('%s: neighbours changed after %s.', some_of(p_runs), notice_changes(p_values -> 'changes'))
