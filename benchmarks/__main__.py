@@ -24,19 +24,6 @@ from benchmarks.database import (
     tensors,
     tracking,
 )
-from benchmarks.database import (
-    capsules,
-    dashboards,
-    ingest,
-    move,
-    packing,
-    peers,
-    query,
-    replica,
-    storage,
-    tensors,
-    tracking,
-)
 from benchmarks.measurement import gpu, overhead, parse, profiling, scale, soak, watch
 from benchmarks.scheduling import commands, schedule, spans
 from benchmarks.support.servers import Kind
