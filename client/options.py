@@ -37,6 +37,8 @@ class WatchOptions:
         Text before the names of all tensors, to tell several models apart.
     spans
         Whether the watch writes phases, epochs and steps; a callback of a framework writes them itself.
+    partial_losses
+        Whether the losses of a step are parts of one, by which a framework accumulates gradients.
     folder
         Folder of whole tensors.
     """
@@ -51,4 +53,5 @@ class WatchOptions:
     flops: Optional[float] = None
     prefix: str = ""
     spans: bool = True
+    partial_losses: bool = False
     folder: Path = Path()

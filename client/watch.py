@@ -56,6 +56,7 @@ def watch(
     flops: Optional[float] = None,
     prefix: str = "",
     spans: bool = True,
+    partial_losses: bool = False,
 ) -> Watch:
     """Begin to watch a model; see `Track.watch`."""
     path = os.environ.get("BENCH_TENSORS")
@@ -88,6 +89,7 @@ def watch(
             flops,
             prefix,
             spans,
+            partial_losses,
             Path(path).with_suffix(""),
         )
         made = TorchWatch(track, training, file, model, optimizer, loss, options)

@@ -31,6 +31,7 @@ __all__ = ["TorchWatch"]
 
 _BACKWARD = Patch(Tensor, "backward")
 _SAVE = Patch(torch, "save")
+_SCALE = Patch(torch.amp.GradScaler, "scale")
 # Step whose operations are counted: the first one may initialize.
 _COUNTED_STEP = 1
 # Most losses between two watched steps; with more, some of many micro-batches are left out.
@@ -77,6 +78,8 @@ class TorchWatch:
         self._before: dict[str, Tensor] = {}
         self._losses: list[Tensor] = []
         self._validation: list[Tensor] = []
+        self._parts = 0  # losses of earlier steps
+        self._unscaled: Tensor | None = None  # loss before a scaler of gradients multiplies it
         self._counter: FlopCounter | None = None
         self._flops_per_sample: float | None = None
         self._samples = 0.0
@@ -94,6 +97,7 @@ class TorchWatch:
             self._hook(self._loss.register_forward_hook(guard(self._loss_computed)))
         else:
             self._patch(_BACKWARD, self._backward)
+            self._patch(_SCALE, self._scaling)
         if self._optimizer is None:
             self._hook(optimizers.register_optimizer_step_pre_hook(guard(self._step_begins)))
             self._hook(optimizers.register_optimizer_step_post_hook(guard(self._step_ended)))
@@ -187,9 +191,15 @@ class TorchWatch:
         self._guard(self._loss_differentiated)(loss)
         yield
 
+    @contextlib.contextmanager
+    def _scaling(self, _: object, outputs: Any) -> Iterator[None]:
+        self._unscaled = outputs if isinstance(outputs, Tensor) else None
+        yield
+
     def _loss_differentiated(self, loss: Tensor) -> None:
+        unscaled, self._unscaled = self._unscaled, None
         if self._model.training and loss.numel() == 1:
-            self._keep(self._losses, loss)
+            self._keep(self._losses, loss if unscaled is None else unscaled)
 
     def _saving(self, *_: Any, **__: Any) -> contextlib.AbstractContextManager[None]:
         return self._training.checkpoint()
@@ -209,6 +219,9 @@ class TorchWatch:
     def _step_ended(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if not self._is_ours(optimizer):
             return
+        if self._options.partial_losses and len(self._losses) > self._parts + 1:
+            self._losses[self._parts :] = [torch.stack(self._losses[self._parts :]).sum()]
+        self._parts = len(self._losses)
         if self._batch is not None:
             self._reduce_weights(self._batch, optimizer)
             self._add_losses(self._batch)
@@ -282,6 +295,7 @@ class TorchWatch:
                 losses = torch.stack(kept)
                 batch.add("losses", name, len(kept), dict(zip(reductions.BASIC, reductions.reduced(losses))))
             kept.clear()
+        self._parts = 0
 
     def _send(self, batch: Batch) -> None:
         if batch:

@@ -229,6 +229,26 @@ def test_losses_of_all_steps_are_in_the_rows(train: Train) -> None:
         (done.folder / "tensors.jsonl").unlink()
 
 
+def test_a_loss_is_whole_where_it_is_scaled_or_the_sum_of_parts(train: Train) -> None:
+    code = """
+scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+track.watch(model, every=1, partial_losses=True)
+for _ in range(3):
+    optimizer.zero_grad()
+    parts = [criterion(model(x[part]), y[part]) / 2 for part in (slice(30), slice(30, 60))]
+    for part in parts:
+        scaler.scale(part).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    seen = (*globals().get("seen", ()), sum(part.item() for part in parts))
+print(list(seen))
+"""
+    done = train(code)
+    rows = [values for (_, _, name), values in done.tensors().items() if name == "loss"]
+    assert [values["size"] for values in rows] == [1, 1, 1]
+    assert [values["mean"] for values in rows] == pytest.approx(json.loads(done.output), rel=1e-5)
+
+
 def test_classes_of_labels_and_predictions_come_with_the_loss(train: Train) -> None:
     done = train("y[:] = 0; y[:3] = 1\ntrack.watch(model, loss=criterion)\nepochs(1)\n")
     shares = {
