@@ -101,8 +101,13 @@ class Training:
     @contextlib.contextmanager
     def checkpoint(self) -> Iterator[None]:
         """Write a checkpoint as a phase ``checkpoint`` within the current one."""
-        with self._track.phase("checkpoint"):
-            yield
+        stack = self._track.thread.stack
+        stack.append(self._phase.id if self._phase else self._parent())
+        try:
+            with self._track.phase("checkpoint"):
+                yield
+        finally:
+            stack.pop()
 
     def flush(self) -> None:
         """Write the steps so far."""
