@@ -55,7 +55,7 @@ class Track(Spans):
         return self._tensors
 
     def watch(self, model: Any, optimizer: Any = None, loss: Any = None, **options: Any) -> Watch:
-        """Watch a PyTorch model: its steps, epochs and phases, its waits for data, and the health of its tensors.
+        """Watch a model of PyTorch or scikit-learn: its steps, epochs and phases, its waits for data, and its tensors.
 
         One line after the model exists, the rest comes by hooks. Outside a run it does nothing. An error in it ends the
         watch, and never the training.
@@ -63,7 +63,7 @@ class Track(Spans):
         Parameters
         ----------
         model
-            Module, also one that is compiled or parallel.
+            Module, also one that is compiled or parallel, or estimator; of an estimator `every` is the one option.
         optimizer
             Optimizer whose steps are the training's; by default the first one that steps with parameters of the model.
         loss
@@ -90,6 +90,36 @@ class Track(Spans):
         from hypergauge.client.watch import watch
 
         return watch(self, self.training, self.tensors, model, optimizer, loss, **options)
+
+    def keras(self, **options: Any) -> Any:
+        """Return a callback for Keras: ``model.fit(…, callbacks=[track.keras()])``."""
+        from hypergauge.client.frameworks.keras import keras_callback
+
+        return keras_callback(self, **options)
+
+    def lightgbm(self, **options: Any) -> Any:
+        """Return a callback for LightGBM: ``lightgbm.train(…, callbacks=[track.lightgbm()])``."""
+        from hypergauge.client.frameworks.lightgbm import LightgbmCallback
+
+        return LightgbmCallback(self, **options)
+
+    def lightning(self, **options: Any) -> Any:
+        """Return a callback for Lightning: ``Trainer(callbacks=[track.lightning()])``; options as of `watch`."""
+        from hypergauge.client.frameworks.lightning import lightning_callback
+
+        return lightning_callback(self, **options)
+
+    def transformers(self, **options: Any) -> Any:
+        """Return a callback for Transformers: ``Trainer(…, callbacks=[track.transformers()])``; options as of `watch`."""
+        from hypergauge.client.frameworks.transformers import transformers_callback
+
+        return transformers_callback(self, **options)
+
+    def xgboost(self, **options: Any) -> Any:
+        """Return a callback for XGBoost: ``xgboost.train(…, callbacks=[track.xgboost()])``."""
+        from hypergauge.client.frameworks.xgboost import xgboost_callback
+
+        return xgboost_callback(self, **options)
 
 
 track = Track(os.environ.get("BENCH_SPANS"))

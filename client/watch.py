@@ -68,6 +68,15 @@ def watch(
     hooks: list[_Hooks] = []
 
     def start() -> None:
+        sklearn = sys.modules.get("sklearn.base")
+        if sklearn is not None and isinstance(model, sklearn.BaseEstimator):
+            from hypergauge.client.frameworks.record import Record
+            from hypergauge.client.frameworks.sklearn import EstimatorWatch
+
+            estimator = EstimatorWatch(Record(track, training, file, "watch", every), model)
+            estimator.start()
+            hooks.append(estimator)
+            return
         torch = sys.modules.get("torch")
         if torch is None or not isinstance(model, torch.nn.Module):
             raise TypeError(f"a model of {type(model).__module__} cannot be watched; see the callbacks of frameworks")

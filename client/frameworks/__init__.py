@@ -1,0 +1,1 @@
+"""Callbacks for frameworks that report their steps themselves."""
