@@ -9,8 +9,10 @@ import pytest
 
 from hypergauge.core.files.host_lock import HostLock
 from tests.support.home import Home
-from tests.support.torch import TORCH_PYTHON, needs_torch
+from tests.support.interpreters import needs, python_with
 from tests.support.waiting import wait_for
+
+TORCH_PYTHON = python_with("torch") or ""
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +97,7 @@ def test_the_cause_of_a_slow_run_is_named(home: Home) -> None:
 
 
 @pytest.mark.quiet  # other load would slow one of the two trainings down, in all of its functions
-@needs_torch
+@needs("torch")
 def test_a_slow_function_of_a_torch_training_is_named(home: Home) -> None:
     train = script(home, "torch_train.py", TORCH)
     for name, rounds in (("healthy", "0"), ("faulty", "200")):

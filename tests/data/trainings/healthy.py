@@ -141,7 +141,9 @@ def main(number):
     make_model, make_data, make_optimizer, options = KINDS[number]
     model, (x, y) = make_model(), make_data()
     optimizer = make_optimizer([one for one in model.parameters() if one.requires_grad])
-    criterion = nn.MSELoss() if options.get("regression") else nn.CrossEntropyLoss(label_smoothing=options.get("smoothing", 0))
+    criterion = (
+        nn.MSELoss() if options.get("regression") else nn.CrossEntropyLoss(label_smoothing=options.get("smoothing", 0))
+    )
     epochs = options.get("epochs", 12)
     quarter = len(x) // 4
     loader = DataLoader(TensorDataset(x[quarter:], y[quarter:]), 20, shuffle=True)
@@ -167,7 +169,11 @@ def main(number):
         model.eval()
         with torch.no_grad():
             found = model(x[:quarter])
-            right = (found.argmax(1) == y[:quarter]).float().mean() if not options.get("regression") else F.mse_loss(found, y[:quarter])
+            right = (
+                (found.argmax(1) == y[:quarter]).float().mean()
+                if not options.get("regression")
+                else F.mse_loss(found, y[:quarter])
+            )
         torch.save(model.state_dict(), "model.pt")
     print(f"{float(right):.3f}")
 

@@ -19,9 +19,11 @@ from hypergauge.client.tensors import REDUCTIONS
 from hypergauge.scheduler.launch.launch import client_folder, run_environment
 from hypergauge.scheduler.tracking.spans import read_spans
 from hypergauge.sql.ingest.software import SpanRecord
-from tests.support.torch import TORCH_PYTHON, needs_torch
+from tests.support.interpreters import needs, python_with
 
-pytestmark = [needs_torch, pytest.mark.slow]
+TORCH_PYTHON = python_with("torch") or ""
+
+pytestmark = [needs("torch"), pytest.mark.slow]
 
 BEGIN = """
 import sys, torch

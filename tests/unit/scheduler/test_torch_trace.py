@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from hypergauge.scheduler.profilers import PROFILERS
-from tests.support.torch import TORCH_PYTHON, needs_torch
+from tests.support.interpreters import needs, python_with
 from tests.support.waiting import HUNG_SECONDS
+
+TORCH_PYTHON = python_with("torch") or ""
 
 TRAIN = """
 import os, sys, time, torch
@@ -133,7 +135,7 @@ if __name__ == "__main__":
 # --- with PyTorch -----------------------------------------------------------------------------------------------------
 
 
-@needs_torch
+@needs("torch")
 def test_a_training_leaves_a_trace_of_twenty_steps(run: Run, trace: Path) -> None:
     done = run(TRAIN, "40", "0", "7", python=TORCH_PYTHON)
     assert (done.returncode, done.stdout) == (7, "ten\ntrained\n"), done.stderr
@@ -143,14 +145,14 @@ def test_a_training_leaves_a_trace_of_twenty_steps(run: Run, trace: Path) -> Non
     assert [path.name for path in trace.parent.iterdir()] == [trace.name]
 
 
-@needs_torch
+@needs("torch")
 def test_a_script_without_an_optimizer_leaves_a_trace_of_its_first_seconds(run: Run, trace: Path) -> None:
     done = run(INFER, python=TORCH_PYTHON)
     assert done.returncode == 0, done.stderr
     assert events(trace)["aten::linear"] >= 50
 
 
-@needs_torch
+@needs("torch")
 def test_a_script_that_is_too_short_is_reported(run: Run, trace: Path) -> None:
     done = run(TRAIN, "2", "0", "0", python=TORCH_PYTHON)
     assert (done.returncode, done.stdout) == (0, "trained\n")
@@ -158,7 +160,7 @@ def test_a_script_that_is_too_short_is_reported(run: Run, trace: Path) -> None:
     assert not trace.exists()
 
 
-@needs_torch
+@needs("torch")
 def test_a_script_that_is_ended_leaves_what_there_is(wrap: Callable[..., list[str]], trace: Path) -> None:
     process = subprocess.Popen(wrap(TRAIN, "100", "0.2", "0", python=TORCH_PYTHON), stdout=subprocess.PIPE)
     with process:
@@ -169,7 +171,7 @@ def test_a_script_that_is_ended_leaves_what_there_is(wrap: Callable[..., list[st
     assert 4 <= events(trace)["Optimizer.step#SGD.step"] < 20
 
 
-@needs_torch
+@needs("torch")
 def test_a_script_with_a_profiler_of_its_own_runs_to_its_end(run: Run) -> None:
     code = """
 import torch, time
