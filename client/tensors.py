@@ -26,6 +26,8 @@ class TensorFile:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        # Processes in two containers may have the same process id.
+        self._id = f"{os.getpid():x}-{os.urandom(3).hex()}"
         self._sets: dict[tuple[str, tuple[str, ...]], tuple[str, list[int]]] = {}
         self._file: int | None = None
 
@@ -53,7 +55,7 @@ class TensorFile:
         lines = []
         key = (collection, tuple(names))
         if key not in self._sets:
-            self._sets[key] = (f"{os.getpid():x}-{len(self._sets)}", list(sizes))
+            self._sets[key] = (f"{self._id}-{len(self._sets)}", list(sizes))
             identity = {"set": self._sets[key][0], "collection": collection}
             lines.append(json.dumps({**identity, "names": list(names), "sizes": list(sizes)}))
         name, usual = self._sets[key]
