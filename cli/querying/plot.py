@@ -64,7 +64,7 @@ def plot(
             "-m",
             "--metric",
             metavar="METRIC",
-            help="Quantity of `bench metrics`, or software metric such as loss. Can be repeated, for more panels.",
+            help="Quantity of `bench metrics`, software metric such as loss, or metric of tensors such as gradients/*/l2. Can be repeated, for more panels.",
         ),
     ] = None,
     by: Annotated[

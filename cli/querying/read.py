@@ -12,6 +12,9 @@ from hypergauge.cli.common import SELECTOR, Attempts, Json, SomeSelectors, as_js
 from hypergauge.cli.help import Commands
 from hypergauge.core.errors import NoData
 from hypergauge.dashboards.terminal import tables
+from hypergauge.insight.charts.tensors import available
+from hypergauge.sql.queries.charts.charts import software_keys
+from hypergauge.sql.queries.charts.tensors import tensor_collections
 from hypergauge.sql.queries.summaries import coverage
 from hypergauge.sql.runs.selection import check_owner, list_experiments, select_runs
 
@@ -71,7 +74,9 @@ def metrics(selectors: SomeSelectors = None, json: Json = False) -> None:
     """Show the available quantities, with unit, scope and source."""
     with reading(measured=selectors or []) as connection:
         ids = [run.run_id for run in select_runs(connection, selectors)] if selectors else None
-        found = coverage(connection, ids)
+        tensors = tensor_collections(connection, ids)
+        logged = software_keys(connection, list({one.run_id for one in tensors}))
+        found = [*coverage(connection, ids), *available(tensors, logged)]
     if not found:
         raise NoData("there are no samples yet; `bench demo` makes some")
     as_json([asdict(one) for one in found]) if json else console().print(tables.coverage(found, console().width))

@@ -71,7 +71,7 @@ def share(
             "-m",
             "--metric",
             metavar="METRIC",
-            help="Quantity of `bench metrics`, or software metric such as loss. Can be repeated.",
+            help="Quantity of `bench metrics`, software metric such as loss, or metric of tensors such as gradients/*/l2. Can be repeated.",
         ),
     ],
     output: Annotated[

@@ -39,7 +39,7 @@ def value_axis(metric: str, unit: str, largest: float) -> Axis:
     unit
         Canonical unit of the catalog; empty for a software metric, which keeps its name.
     """
-    name = display_name(metric) if unit else metric
+    name = display_name(metric) if unit and "/" not in metric else metric
     if unit == "ratio":
         return Axis(name, "%", 0.01)
     short = _UNITS.get(unit, unit)

@@ -137,6 +137,7 @@ def entries(some: Sequence[Series | Bar], order: Sequence[str] = ()) -> tuple[li
     names = [f"{one.label} ({one.scope})" if scoped and one.scope else one.label for one in some]
     marks: dict[str, str] = {}
     styles: dict[str, ChartStyle] = {}
+    first: dict[str, ChartStyle] = {}
     scopes: dict[str, list[str]] = {}
     for name, one in zip(names, some, strict=True):
         mark = SIMULATED * one.simulated + PROFILED * one.profiled
@@ -144,8 +145,8 @@ def entries(some: Sequence[Series | Bar], order: Sequence[str] = ()) -> tuple[li
         there = scopes.setdefault(one.label, [])
         if scoped and one.scope not in there:
             there.append(one.scope)
-        # The further scopes of a run have its color, and other strokes.
-        further = there.index(one.scope) if scoped else 0
+        # The further scopes of a run have its color, and other strokes; but tensors of a single run have colors of their own.
+        further = there.index(one.scope) if scoped and one.style == first.setdefault(one.label, one.style) else 0
         styles.setdefault(name, replace(one.style, stroke=(one.style.stroke + further) % len(STROKES)))
     labels = {name: one.label for name, one in zip(names, some, strict=True)}
     ordered = sorted(marks, key=lambda name: order.index(labels[name]) if labels[name] in order else len(order))
@@ -200,7 +201,7 @@ def _line(key: int, one: Series, x: Axis, y: Axis) -> Line:
     shared = tuple((first / x.size, last / x.size) for first, last in one.shared)
     line = Line(key, one.x / x.size, one.value / y.size, one.low / y.size, one.high / y.size, one.ended_early, shared)
     distances = np.diff(line.x)
-    if not one.unit or len(distances) < 2:  # scripts log their metrics at any interval
+    if one.logged or len(distances) < 2:  # scripts log their metrics at any interval
         return line
     gaps = np.flatnonzero(distances > _GAP * np.median(distances)) + 1
     middle = (line.x[gaps - 1] + line.x[gaps]) / 2

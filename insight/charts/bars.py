@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from hypergauge.core.errors import BadRequest
 from hypergauge.insight.charts.subject import Subject, subject
 from hypergauge.insight.part import Part
 from hypergauge.sql.queries.charts.chart_styles import ChartStyle
 from hypergauge.sql.queries.charts.charts import Measured, measured
+from hypergauge.sql.queries.charts.tensors import tensor_curves
 from hypergauge.sql.queries.notices import Notice
 from hypergauge.sql.queries.summaries import final_metrics
 from hypergauge.sql.runs.selection import RunInfo
@@ -28,7 +30,7 @@ class Bar:
     label, runs, style, metric, unit, scope
         As in `hypergauge.insight.charts.chart.Series`.
     value
-        Mean over a run's time, or the last value of a software metric; for a workload, the mean over its runs.
+        Mean over a run's time, or the last value of a software metric or of a tensor; for a workload, the mean over its runs.
     low, high
         Minimum and maximum of the samples; for a workload, of its runs' means.
     p95
@@ -79,9 +81,9 @@ def bars(
     """Return a bar per metric and run, or workload of the runs; see `hypergauge.insight.charts.chart.chart`."""
     about = subject(connection, runs, metrics, by=by, align="time", scopes=scopes, max_series=max_series, part=part)
     if about.parts is not None:
-        quantities = [metric for metric in about.metrics if metric not in about.logged]
+        quantities = [metric for metric in about.metrics if metric not in (*about.logged, *about.tensors)]
         about = replace(about, facts=tuple(measured(connection, (), quantities, scopes, about.parts)))
-    found = sorted((*_measured(about, by), *_logged(connection, about)), key=lambda one: about.sort_key(*one[:3]))
+    found = sorted((*_measured(about, by), *_logged(connection, about), *_tensors(connection, about)), key=lambda one: about.sort_key(*one[:3]))
     made = (
         Bar(
             about.title(label), about.ids(label), about.styles[label], metric, about.unit(metric), scope, *statistics,
@@ -91,6 +93,9 @@ def bars(
     )  # fmt: skip
     return Bars(by, about.metrics, tuple(made), about.left_out, about.notices, about.titles)
 
+
+# More points than a run has steps.
+_ALL_POINTS = 1 << 30
 
 Statistics = tuple[float, float, float, float | None]
 Found = tuple[str, str, str, Statistics]
@@ -121,6 +126,22 @@ def _logged(connection: Connection, about: Subject) -> Iterator[Found]:
         for key in about.logged:
             if values := [last[run.run_id, key] for run in group if (run.run_id, key) in last]:
                 yield key, label, "", _together(values)
+
+
+def _tensors(connection: Connection, about: Subject) -> Iterator[Found]:
+    for name, metric in about.tensors.items():
+        if metric.several:
+            raise BadRequest(f"{name!r} is {len(metric.names)} tensors: name one of them, or draw lines")
+        last: dict[str, float] = {}
+        for curve in tensor_curves(connection, about.run_ids, name, metric.selection, _ALL_POINTS):
+            run = next(run for group in about.groups.values() for run in group if run.full_label == curve.label)
+            part = about.parts[run.run_id] if about.parts is not None else None
+            inside = [value for x, value in zip(curve.x, curve.value, strict=True) if part is None or part.holds(x)]
+            if inside:
+                last[run.run_id] = inside[-1]
+        for label, group in about.groups.items():
+            if values := [last[run.run_id] for run in group if run.run_id in last]:
+                yield name, label, "", _together(values)
 
 
 def _together(values: Sequence[float]) -> Statistics:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hypergauge.core.errors import NoData
-from hypergauge.insight.charts.curves import Drawing, hardware, shared, software, within
+from hypergauge.insight.charts.curves import Drawing, hardware, shared, software, tensors, within
 from hypergauge.insight.charts.subject import Subject, subject
 from hypergauge.insight.part import Part
 from hypergauge.sql.queries.charts.chart_styles import ChartStyle
@@ -38,7 +38,8 @@ class Series:
     style
         Color and stroke of its run or workload.
     metric, unit, scope
-        Metric with its unit and scope; a software metric has neither unit nor scope.
+        Metric with its unit and scope; a software metric has neither unit nor scope. The scope of one of several tensors is its
+        name.
     x
         Ascending, shape ``(n,)``: seconds, steps or epochs, by the chart's axis.
     value, low, high
@@ -53,6 +54,8 @@ class Series:
     shared
         Parts of the axis, each from its first to its last position, where other runs used a GPU of this run. Empty unless
         the curve has scope ``device``.
+    logged
+        Whether a script recorded it, at any distance of points.
     """
 
     label: str
@@ -69,6 +72,7 @@ class Series:
     profiled: bool
     ended_early: bool
     shared: tuple[tuple[float, float], ...] = ()
+    logged: bool = False
 
     def points(self) -> dict[str, list[float | None]]:
         """Return the points for JSON, with ``None`` for NaN."""
@@ -141,7 +145,8 @@ def chart(
     Parameters
     ----------
     metrics
-        Quantities of the catalog (``gpu_power``), or keys of software metrics (``loss``).
+        Quantities of the catalog (``gpu_power``), keys of software metrics (``loss``), or metrics of tensors
+        (``gradient_norm``, ``gradients/*/l2``): see `hypergauge.insight.charts.tensors`.
     by
         ``run``, or ``workload`` for the latest attempts of all rows of the runs' workloads.
     align
@@ -167,7 +172,11 @@ def chart(
     how, axes = Drawing(by, align, scopes, points), about.axes
     if about.parts is not None:
         how, axes = within(connection, how, about.parts, [run for some in about.groups.values() for run in some])
-    curves = hardware(connection, about.facts, axes, how) + software(connection, about.run_ids, about.logged, how)
+    curves = [
+        *hardware(connection, about.facts, axes, how),
+        *software(connection, about.run_ids, about.logged, how),
+        *tensors(connection, about.run_ids, about.tensors, how),
+    ]
     if not curves:
         raise NoData(f"the selected runs have no samples of {' or '.join(about.metrics)} there")
     curves.sort(key=lambda curve: about.sort_key(curve.metric, curve.label, curve.scope))
@@ -180,8 +189,9 @@ def chart(
 def _series(about: Subject, curve: Curve, parts: Sequence[tuple[float, float]]) -> Series:
     x, value, low, high = (np.array(one, np.float64) for one in (curve.x, curve.value, curve.low, curve.high))
     return Series(
-        about.title(curve.label), about.ids(curve.label), about.styles[curve.label], curve.metric,
+        about.title(curve.label), about.ids(curve.label), about.style(curve.metric, curve.label, curve.scope), curve.metric,
         about.unit(curve.metric), curve.scope, x, value, low, high,
         simulated=about.simulated(curve.metric, curve.label), profiled=about.profiled(curve.label),
         ended_early=about.ended_early(curve.label), shared=tuple(parts),
+        logged=curve.metric in about.logged or curve.metric in about.tensors,
     )  # fmt: skip

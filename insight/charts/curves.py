@@ -1,4 +1,4 @@
-"""Curves of runs and workloads on a chart's axis, from samples and software metrics."""
+"""Curves of runs and workloads on a chart's axis, from samples, software metrics and tensors."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from hypergauge.insight.charts.tensors import TensorMetric
 from hypergauge.sql.queries.charts.axes import Span, positions
 from hypergauge.sql.queries.charts.chart_styles import shared_times
 from hypergauge.sql.queries.charts.charts import Bounds, Curve, Measured, run_curves, software_curves, workload_curves
+from hypergauge.sql.queries.charts.tensors import tensor_curves
 from hypergauge.sql.queries.parts import RunPart
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["Drawing", "hardware", "shared", "software", "within"]
+__all__ = ["Drawing", "hardware", "shared", "software", "tensors", "within"]
 
 # Maximum number of points of a software metric over a whole run, of which a part is drawn.
 _MOST_POINTS = 100_000
@@ -87,7 +89,24 @@ def software(connection: Connection, run_ids: Sequence[str], keys: Sequence[str]
     """Return the curves of software metrics, for runs or their workloads."""
     if not keys:
         return []
-    curves = software_curves(connection, run_ids, keys, how.logged_points or how.points)
+    return _drawn(connection, run_ids, software_curves(connection, run_ids, keys, how.logged_points or how.points), how)
+
+
+def tensors(
+    connection: Connection, run_ids: Sequence[str], metrics: Mapping[str, TensorMetric], how: Drawing
+) -> list[Curve]:
+    """Return the curves of metrics of tensors, for runs or their workloads; their scopes are the tensors, if several."""
+    curves: list[Curve] = []
+    for name, metric in metrics.items():
+        some = tensor_curves(connection, run_ids, name, metric.selection, how.logged_points or how.points)
+        curves += some if metric.several else [replace(one, scope="") for one in some]
+    return _drawn(connection, run_ids, curves, how)
+
+
+def _drawn(connection: Connection, run_ids: Sequence[str], curves: list[Curve], how: Drawing) -> list[Curve]:
+    """Return curves over the time since each run's start as curves on the axis, of runs or their workloads."""
+    if not curves:
+        return []
     if how.parts is not None:
         curves = [one for curve in curves if (one := _inside(curve, how.parts[curve.label])).x]
     if how.align != "time":
@@ -95,11 +114,11 @@ def software(connection: Connection, run_ids: Sequence[str], keys: Sequence[str]
         curves = [one for curve in curves if (one := _placed(curve, *axes[curve.label])).x]
     if how.by == "run":
         return curves
-    gathered: dict[tuple[str, str], list[Curve]] = {}
+    gathered: dict[tuple[str, str, str], list[Curve]] = {}
     for curve in curves:
         workload = curve.label.rpartition("/")[0]
-        gathered.setdefault((workload, curve.metric), []).append(curve)
-    return [_mean(workload, metric, some, how.points) for (workload, metric), some in gathered.items()]
+        gathered.setdefault((workload, curve.metric, curve.scope), []).append(curve)
+    return [_mean(*key, some, how.points) for key, some in gathered.items()]
 
 
 def shared(connection: Connection, run_ids: Sequence[str], how: Drawing) -> dict[str, list[tuple[float, float]]]:
@@ -133,7 +152,7 @@ def _taken(curve: Curve, points: Sequence[int]) -> Curve:
     return replace(curve, x=x, value=value, low=low, high=high)
 
 
-def _mean(label: str, metric: str, curves: Sequence[Curve], points: int) -> Curve:
+def _mean(label: str, metric: str, scope: str, curves: Sequence[Curve], points: int) -> Curve:
     """Return the mean and range of curves, each interpolated linearly between its points."""
     x = np.unique(np.concatenate([curve.x for curve in curves]))
     if len(x) > 2 * points:
@@ -144,7 +163,7 @@ def _mean(label: str, metric: str, curves: Sequence[Curve], points: int) -> Curv
     )
     there = ~np.isnan(value).all(axis=0)
     means = (np.nanmean(value[:, there], 0), np.nanmin(low[:, there], 0), np.nanmax(high[:, there], 0))
-    return Curve(label, metric, "", x[there].tolist(), *(some.tolist() for some in means))
+    return Curve(label, metric, scope, x[there].tolist(), *(some.tolist() for some in means))
 
 
 def _round(step: float) -> float:

@@ -7,12 +7,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from hypergauge.core.errors import BadRequest, NoData, did_you_mean
+from hypergauge.insight.charts.tensors import TensorMetric, available, check_curves, resolve
 from hypergauge.insight.comparison.alignment import axes_of, check_align
 from hypergauge.insight.comparison.columns import SCOPES
 from hypergauge.insight.part import Part
 from hypergauge.sql.queries.charts.axes import Span
 from hypergauge.sql.queries.charts.chart_styles import ChartStyle, run_styles, workload_styles
 from hypergauge.sql.queries.charts.charts import Measured, measured, software_keys
+from hypergauge.sql.queries.charts.tensors import tensor_collections
 from hypergauge.sql.queries.notices import Fact, Notice, chart_notices, notices, uneven_workloads
 from hypergauge.sql.queries.parts import RunPart
 from hypergauge.sql.queries.summaries import coverage, gpu_facts
@@ -23,6 +25,8 @@ __all__ = ["Subject", "subject"]
 
 # A workload's title lists at most this many names of runs.
 _MOST_NAMES = 3
+# Numbers of colors and strokes of `chart_style`.
+_COLORS, _STROKES = 12, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Subject:
         Requested metrics, without repetition, in that order.
     logged
         Software metrics among them.
+    tensors
+        Metrics of tensors among them, by name.
     groups
         Runs of each series, by its label in the database's charts.
     left_out
@@ -55,6 +61,7 @@ class Subject:
 
     metrics: tuple[str, ...]
     logged: tuple[str, ...]
+    tensors: Mapping[str, TensorMetric]
     groups: Mapping[str, Sequence[RunInfo]]
     left_out: tuple[str, ...]
     axes: Mapping[str, Span]
@@ -74,13 +81,23 @@ class Subject:
         """Labels of the series with the names of their runs, in the order of selection."""
         return tuple(self.title(label) for label in self.groups)
 
-    def sort_key(self, metric: str, label: str, scope: str) -> tuple[int, int, str]:
-        """Return the sort key of a series."""
-        return self.metrics.index(metric), list(self.groups).index(label), scope
+    def sort_key(self, metric: str, label: str, scope: str) -> tuple[int, int, int, str]:
+        """Return the sort key of a series; tensors are in the order of the model."""
+        at = self.tensors[metric].names.index(scope) if metric in self.tensors and scope else 0
+        return self.metrics.index(metric), list(self.groups).index(label), at, scope
 
     def unit(self, metric: str) -> str:
         """Return the unit of a quantity; empty for a software metric."""
+        if metric in self.tensors:
+            return self.tensors[metric].name.unit
         return next((one.unit for one in self.facts if one.quantity == metric), "")
+
+    def style(self, metric: str, label: str, scope: str) -> ChartStyle:
+        """Return the style of a series: that of its run or workload; of several tensors of one, each has its own."""
+        if metric in self.tensors and self.tensors[metric].several and len(self.groups) == 1:
+            at = self.tensors[metric].names.index(scope)
+            return ChartStyle(at % _COLORS, at // _COLORS % _STROKES)
+        return self.styles[label]
 
     def title(self, label: str) -> str:
         """Return a label with the names of its runs and their ways of sharing: ``20/1/3 wide · MPS``."""
@@ -114,14 +131,15 @@ def subject(
     _check(by, align, scopes)
     metrics = tuple(dict.fromkeys(metrics))
     started = _started(connection, runs, by)
-    logged = _logged(connection, _ids(started), metrics)
+    logged, tensors = _logged(connection, _ids(started), metrics)
     parts = part.find(connection, started) if part else None
     axes = axes_of(connection, _ids(started), align)
     outside = [] if parts is None else [run for run in started if run.run_id not in parts]
     started = [run for run in started if run not in outside]
-    quantities = [name for name in metrics if name not in logged]
+    quantities = [name for name in metrics if name not in logged and name not in tensors]
     facts = measured(connection, list(axes), quantities, scopes)
-    having = {name: logged.get(name) or {one.run_id for one in facts if one.quantity == name} for name in metrics}
+    recorded: dict[str, AbstractSet[str]] = {**logged, **{name: one.runs for name, one in tensors.items()}}
+    having = {name: recorded.get(name) or {one.run_id for one in facts if one.quantity == name} for name in metrics}
     groups: dict[str, list[RunInfo]] = {}
     for run in started:
         if run.run_id in axes and any(run.run_id in some for some in having.values()):
@@ -130,6 +148,8 @@ def subject(
         raise NoData(f"the selected runs have no samples of {' or '.join(metrics)}")
     left_out, total = tuple(groups)[max_series:], len(groups)
     groups = dict(list(groups.items())[:max_series])
+    for name, one in tensors.items():
+        check_curves(name, one, len(groups))
     drawn = [run for group in groups.values() for run in group]
     position = {run.run_id: at for at, run in enumerate(drawn)}
     facts = [one for one in facts if one.run_id in position]
@@ -140,7 +160,7 @@ def subject(
         *_without_axis([_label(run, "run") for run in started if run.run_id not in axes], align),
         *_left_out(by, left_out, total),
         *_uneven(uneven_workloads(connection, list(position)) if by == "workload" else ()),
-        *_not_logged({run.run_id: _label(run, "run") for run in drawn}, logged),
+        *_not_logged({run.run_id: _label(run, "run") for run in drawn}, recorded),
     )
     on_gpus = any(metric.startswith("gpu_") for metric in metrics)
     found = (
@@ -155,7 +175,7 @@ def subject(
     drawn_parts = None if parts is None else {run_id: parts[run_id] for run_id in position}
     styles = (run_styles if by == "run" else workload_styles)(connection, list(position))
     return Subject(
-        metrics, tuple(logged), groups, left_out, axes, tuple(facts), drawn_parts, simulated_runs, styles, found
+        metrics, tuple(logged), tensors, groups, left_out, axes, tuple(facts), drawn_parts, simulated_runs, styles, found
     )
 
 
@@ -220,17 +240,26 @@ def _label(run: RunInfo, by: str) -> str:
     return run.full_label
 
 
-def _logged(connection: Connection, run_ids: Sequence[str], metrics: Sequence[str]) -> dict[str, set[str]]:
-    """Return the runs that have each software metric among `metrics`.
+def _logged(
+    connection: Connection, run_ids: Sequence[str], metrics: Sequence[str]
+) -> tuple[dict[str, set[str]], dict[str, TensorMetric]]:
+    """Return the runs that have each software metric among `metrics`, and the metrics of tensors among them.
 
     Raises
     ------
     BadRequest
-        A metric is neither a quantity nor a software metric of these runs.
+        A metric is none of these runs.
     """
     quantities = [one.quantity for one in coverage(connection, run_ids)]
     keys = software_keys(connection, run_ids)
-    for name in metrics:
-        if name not in quantities and name not in keys:
-            raise BadRequest(f"these runs have no metric {name!r}{did_you_mean(name, [*quantities, *keys])}")
-    return {name: keys[name] for name in metrics if name not in quantities}
+    logged = {name: keys[name] for name in metrics if name not in quantities and name in keys}
+    others = [name for name in metrics if name not in quantities and name not in keys]
+    if not others:
+        return logged, {}
+    collections, tensors = tensor_collections(connection, run_ids), {}
+    for name in others:
+        if (one := resolve(name, collections)) is None:
+            known = [*quantities, *keys, *(one.quantity for one in available(collections))]
+            raise BadRequest(f"these runs have no metric {name!r}{did_you_mean(name, known)}")
+        tensors[name] = one
+    return logged, tensors

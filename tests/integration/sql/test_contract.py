@@ -43,7 +43,7 @@ RELATIONS = {
     "run_list": "run_id experiment_id workload_id workload position attempt run title name status seconds coverage",
 }
 FUNCTIONS = """
-    run_chart workload_chart chart_axis run_label replica_behind cancel_long_reads
+    run_chart workload_chart tensor_chart chart_axis run_label replica_behind cancel_long_reads
     rule_points rule_cpu rule_window rule_windows rule_intervals rule_steps
 """
 NAMES = "select relname from pg_class where relnamespace = 'bench'::regnamespace and relkind in ('r', 'v', 'm', 'p')"

@@ -2,6 +2,7 @@
 
 comment on function run_chart is 'Return points of run metrics in canonical units, from the relation that fits the step in milliseconds: the mean over each step, its least and its greatest sample. Null start and stop: all of the runs. Null scopes: the narrowest that covers each run. Null parts: whole runs.';
 comment on function workload_chart is 'Return points of workload metrics in canonical units: the mean over the runs of each workload with a value at that time, and the least and greatest sample of any of them.';
+comment on function tensor_chart is 'Return a reduction of tensors over the steps of runs: a row for each tensor and step, or one for a statistic over tensors. Null names: all tensors of the collection. Processes of a run are averaged; of min, max and nonfinite the extreme counts.';
 comment on function chart_axis is 'Return the range of a run on an axis (time, step, epoch, phase), as positions and as times; no row where it has none.';
 comment on function run_label is 'Return the label of a run: EXPERIMENT/WORKLOAD/POSITION, with @ATTEMPT for an attempt before the latest.';
 comment on function replica_behind is 'Return the age in seconds of the data that a replica shows; null on a server that is none.';

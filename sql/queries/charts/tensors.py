@@ -1,0 +1,77 @@
+"""Reductions of tensors: what runs have, and its curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.rows import class_row
+
+from hypergauge.sql.queries.charts.charts import Curve
+from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import records
+
+__all__ = ["Selection", "TensorCollection", "tensor_collections", "tensor_curves"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorCollection:
+    """Tensors of a collection in a run: their names, in the order of the model, and the reductions that were computed."""
+
+    run_id: str
+    collection: str
+    names: list[str]
+    reductions: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Arguments of ``tensor_chart``.
+
+    Attributes
+    ----------
+    collection
+        ``None`` for all collections, with `over`.
+    names
+        ``None`` for all tensors.
+    over
+        Statistic over the tensors; ``None`` for each of them.
+    """
+
+    collection: str | None
+    reduction: str
+    names: tuple[str, ...] | None = None
+    over: str | None = None
+
+
+def tensor_collections(connection: Connection, run_ids: Sequence[str] | None) -> list[TensorCollection]:
+    """Return the collections of tensors of some runs, or of the whole database."""
+    return records(
+        connection,
+        TensorCollection,
+        "select run_id, collection, names, reductions from tensor_collections(%(runs)s)",
+        {"runs": None if run_ids is None else list(run_ids)},
+    )
+
+
+def tensor_curves(
+    connection: Connection, run_ids: Sequence[str], metric: str, chosen: Selection, points: int
+) -> list[Curve]:
+    """Return the curves of tensors over seconds since each run's start, each with at most `points` points.
+
+    The scope of a curve is its tensor, where `chosen` has names.
+    """
+    with connection.cursor(row_factory=class_row(Curve)) as cursor:
+        return cursor.execute(
+            """
+            select run_label(w, r) as label, %(metric)s as metric, coalesce(c.name, '') as scope,
+                   array_agg(c.x order by c.x) as x, array_agg(c.value order by c.x) as value,
+                   array_agg(c.low order by c.x) as low, array_agg(c.high order by c.x) as high
+            from tensor_curves(%(runs)s, %(collection)s, %(reduction)s, %(names)s, %(over)s, %(points)s) c
+            join runs r using (run_id) join workloads w using (workload_id) group by 1, 3
+            """,
+            {
+                "metric": metric, "runs": list(run_ids), "collection": chosen.collection, "reduction": chosen.reduction,
+                "names": None if chosen.names is None else list(chosen.names), "over": chosen.over, "points": points,
+            },
+        ).fetchall()  # fmt: skip
