@@ -11,7 +11,7 @@ from hypergauge.dashboards.grafana.model.fields import for_name, partition
 from hypergauge.dashboards.grafana.queries import Json, literals, query
 from hypergauge.dashboards.palette import COLORS, LIGHTER
 
-__all__ = ["colored_by_name", "ratio_heatmap", "states"]
+__all__ = ["colored_by_name", "power_heatmap", "ratio_heatmap", "states"]
 
 
 def states(
@@ -81,6 +81,24 @@ def ratio_heatmap(title: str, rows: str, *, empty: str, **more: Any) -> Json:
         width=24,
         **more,
     )
+
+
+def power_heatmap(title: str, rows: str, *, empty: str, **more: Any) -> Json:
+    """Return a heat map of powers of ten; see `ratio_heatmap`. The first and the last color are those of the data."""
+    words = f"select at, '{empty}', -1e31 from unnest(array[$__timeFrom()::timestamptz, $__timeTo()::timestamptz]) at"
+    made = panels.heatmap(
+        title,
+        [query(or_placeholder(rows, "select time, metric, value", words, "order by time, metric"), series=True)],
+        unit="short",
+        ends=(0, 1),
+        options={"yAxis": {"axisPlacement": "left", "axisWidth": 220, "reverse": True}},
+        transformations=[panels.KEEP_FIELDS],
+        points=240,
+        width=24,
+        **more,
+    )
+    colors = {key: value for key, value in made["options"]["color"].items() if key not in ("min", "max")}
+    return {**made, "options": {**made["options"], "color": colors}}
 
 
 def colored_by_name(rows: str, name: str = "metric") -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from hypergauge.dashboards.grafana import choices, parts
-from hypergauge.dashboards.grafana.boards import run_charts
+from hypergauge.dashboards.grafana.boards import run_charts, run_training
 from hypergauge.dashboards.grafana.boards.run_charts import RUN
 from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import for_name, for_names, hidden
@@ -47,6 +47,7 @@ def board() -> Json:
             _highlights(),
             _phases(),
             Row("Training", run_charts.training()),
+            Row("Health of the training", run_training.tensors()),
             Row("GPUs", run_charts.gpus()),
             Row("Host", run_charts.host()),
             Row("Details, neighbours and rules", [_card(), _neighbours(), _rules()]),
