@@ -21,6 +21,7 @@ from hypergauge.insight.ledger.model import Ledger
 from hypergauge.insight.part import Part
 from hypergauge.insight.sharing.collocation import facts, interference, verdict
 from hypergauge.insight.sharing.interference import Interference
+from hypergauge.insight.training import HealthLine, trainings
 from hypergauge.sql.queries.charts.charts import software_keys
 from hypergauge.sql.queries.notices import Notice, notices
 from hypergauge.sql.queries.parts import RunPart
@@ -92,10 +93,10 @@ class Report:
         Cores of the hosts of the first runs.
     step_durations
         Histogram of the steps; ``None`` without steps.
-    devices, highlights, phases, steps, findings, qualities, works
+    devices, highlights, phases, steps, trainings, findings, qualities, works
         By run id.
     part
-        Part of the runs in comparisons, charts, highlights, phases, steps and findings; ``None`` for whole runs.
+        Part of the runs in comparisons, charts, highlights, phases, steps, trainings and findings; ``None`` for whole runs.
     """
 
     experiments: tuple[ExperimentInfo, ...]
@@ -113,6 +114,7 @@ class Report:
     highlights: Mapping[str, Sequence[Highlight]]
     phases: Mapping[str, Sequence[Phase]]
     steps: Mapping[str, Sequence[Steps]]
+    trainings: Mapping[str, Sequence[HealthLine]]
     findings: Mapping[str, Sequence[Finding]]
     qualities: Mapping[str, Quality]
     works: Mapping[str, Work]
@@ -173,6 +175,7 @@ def report(
             one for one in phases(connection, ids) if _meets(parts, one.run_id, one.start, one.start + one.seconds)
         ),
         steps=_by_run(steps(connection, ids, parts)),
+        trainings=trainings(connection, runs, parts),
         findings=_by_run(one for one in findings(connection, ids) if _meets(parts, one.run_id, one.start, one.ended)),
         qualities=trusted.qualities,
         works=works(connection, ids),

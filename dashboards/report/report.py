@@ -14,6 +14,7 @@ from hypergauge.dashboards.plots.ledger.page import ledger_picture
 from hypergauge.dashboards.plots.page import chart_data, environment
 from hypergauge.dashboards.plots.panels import PROFILED, lay_out
 from hypergauge.dashboards.report import tables as report_tables
+from hypergauge.dashboards.report import training
 from hypergauge.dashboards.report.cores import SCALE as SCALE_OF_CORES
 from hypergauge.dashboards.report.cores import core_map
 from hypergauge.dashboards.report.durations import lay_out_durations
@@ -113,6 +114,8 @@ def render(found: Report, manifests: Manifests, title: str, now: datetime) -> st
             run.run_id: list(tables.highlight_lines(run, found.highlights.get(run.run_id, ()))) for run in found.runs
         },
         bars=_bars(found),
+        trainings=[(run, found.trainings[run.run_id]) for run in found.runs if run.run_id in found.trainings],
+        training=training,
         flames=flame_pictures(found.flames, titles),
         surroundings=_surroundings(found.runs, manifests),
         without=[_label(run) for run in found.runs if run.run_id not in manifests],

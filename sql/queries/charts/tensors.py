@@ -9,9 +9,9 @@ from psycopg.rows import class_row
 
 from hypergauge.sql.queries.charts.charts import Curve
 from hypergauge.sql.server.database import Connection
-from hypergauge.sql.server.rows import records
+from hypergauge.sql.server.rows import first_value, records
 
-__all__ = ["Selection", "TensorCollection", "tensor_collections", "tensor_curves"]
+__all__ = ["Selection", "TensorCollection", "extreme", "tensor_collections", "tensor_curves"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +75,24 @@ def tensor_curves(
                 "names": None if chosen.names is None else list(chosen.names), "over": chosen.over, "points": points,
             },
         ).fetchall()  # fmt: skip
+
+
+def extreme(connection: Connection, run_id: str, chosen: Selection, start: float, stop: float | None) -> str:
+    """Return the tensor with the extreme of `chosen`, whose ``over`` is ``min`` or ``max``, in an interval of seconds since the start."""
+    order = "value" if chosen.over == "min" else "value desc"
+    return str(
+        first_value(
+            connection,
+            str,
+            f"""
+            select c.name from runs r cross join lateral tensor_chart(
+                array[r.run_id], %(collection)s, %(reduction)s, null, null, r.started_at + make_interval(secs => %(start)s - 1e-6),
+                r.started_at + make_interval(secs => coalesce(%(stop)s, %(start)s + 1e-3) - 1e-6)) c
+            where r.run_id = %(run)s order by {order}, name limit 1
+            """,  # noqa: S608 - only our own text
+            {
+                "run": run_id, "collection": chosen.collection, "reduction": chosen.reduction, "start": start, "stop": stop,
+            },
+        )
+        or ""
+    )  # fmt: skip
