@@ -6,7 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hypergauge.sql.queries.charts.charts import Curve
-from hypergauge.sql.queries.charts.tensors import Selection, TensorCollection, extreme, tensor_collections, tensor_curves
+from hypergauge.sql.queries.charts.tensors import (
+    Selection,
+    TensorCollection,
+    extreme,
+    tensor_collections,
+    tensor_curves,
+)
 from hypergauge.sql.queries.parts import RunPart
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection

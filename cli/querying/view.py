@@ -32,6 +32,7 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import write_atomically
 from hypergauge.sql.queries.charts.charts import software_keys
+from hypergauge.sql.queries.summaries import coverage
 from hypergauge.sql.runs.selection import select_runs, workload_ids
 from hypergauge.sql.server.database import Connection
 from hypergauge.stack.services.grafana import grafana_url
@@ -174,12 +175,14 @@ def _show_link(url: str, found: Found, *, json: bool) -> None:
 
 def _link(connection: Connection, found: Found, file: Path) -> str:
     from hypergauge.dashboards.grafana.links import view_link
-    from hypergauge.dashboards.grafana.views import check_whole
+    from hypergauge.dashboards.grafana.views import check_drawn, check_whole
 
     check_whole(found.view.charts)
     ids = list(found.runs)
+    logged = set(software_keys(connection, ids))
+    check_drawn(connection, found.view.charts, ids, [*logged, *(one.quantity for one in coverage(connection, ids))])
     try:
-        return view_link(found, workload_ids(connection, ids), set(software_keys(connection, ids)))
+        return view_link(found, workload_ids(connection, ids), logged)
     except BadRequest as error:
         name = shlex.quote(str(file))
         raise BadRequest(

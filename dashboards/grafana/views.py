@@ -12,13 +12,15 @@ from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import by_label, for_query
 from hypergauge.dashboards.grafana.model.layout import aligned_dashboard, board_link
 from hypergauge.dashboards.grafana.queries import Json, literal, literals
+from hypergauge.insight.charts.tensors import resolve
 from hypergauge.insight.charts.view import Found, ViewChart
 from hypergauge.sql.queries.charts.charts import software_keys
+from hypergauge.sql.queries.charts.tensors import tensor_collections
 from hypergauge.sql.queries.summaries import coverage
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["check_whole", "from_view"]
+__all__ = ["check_drawn", "check_whole", "from_view"]
 
 _MOST_LABELS = 3
 # Line styles of the second metric and of further ones.
@@ -29,6 +31,20 @@ def check_whole(charts: Iterable[ViewChart]) -> None:
     """Raise `BadRequest` if a chart is of a part of its runs."""
     if any(chart.part for chart in charts):
         raise BadRequest("Grafana's dashboards show whole runs: `bench open` shows a view of a part of them")
+
+
+def check_drawn(
+    connection: Connection, charts: Iterable[ViewChart], run_ids: Sequence[str], known: Collection[str]
+) -> None:
+    """Raise `BadRequest` if a chart has a metric of tensors of these runs, and none of the `known` ones."""
+    others = [metric for chart in charts for metric in chart.metrics if metric not in known]
+    collections = tensor_collections(connection, run_ids) if others else []
+    for metric in others:
+        if resolve(metric, collections) is not None:
+            raise BadRequest(
+                f"Grafana's dashboards of views have no curves of tensors, such as {metric}: `bench open` shows them, and the "
+                "dashboard of a run shows its own"
+            )
 
 
 def from_view(connection: Connection, found: Found, name: str) -> Json:
@@ -42,6 +58,7 @@ def from_view(connection: Connection, found: Found, name: str) -> Json:
     ids = list(found.runs)
     logged = software_keys(connection, ids)
     known = [*(one.quantity for one in coverage(connection, ids)), *logged]
+    check_drawn(connection, found.view.charts, ids, known)
     for metric in (metric for chart in found.view.charts for metric in chart.metrics):
         if metric not in known:
             raise BadRequest(f"the runs of this view have no {metric!r}{did_you_mean(metric, known)}")

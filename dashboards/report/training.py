@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypergauge.dashboards.terminal.formatting import duration
 from hypergauge.insight.training import HealthLine
 
-__all__ = ["WIDTH", "HEIGHT", "reading", "spark", "worst"]
+__all__ = ["HEIGHT", "WIDTH", "reading", "spark", "worst"]
 
 # Size of a small curve in pixels.
 WIDTH, HEIGHT = 120, 22

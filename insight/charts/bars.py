@@ -83,7 +83,10 @@ def bars(
     if about.parts is not None:
         quantities = [metric for metric in about.metrics if metric not in (*about.logged, *about.tensors)]
         about = replace(about, facts=tuple(measured(connection, (), quantities, scopes, about.parts)))
-    found = sorted((*_measured(about, by), *_logged(connection, about), *_tensors(connection, about)), key=lambda one: about.sort_key(*one[:3]))
+    found = sorted(
+        (*_measured(about, by), *_logged(connection, about), *_tensors(connection, about)),
+        key=lambda one: about.sort_key(*one[:3]),
+    )
     made = (
         Bar(
             about.title(label), about.ids(label), about.styles[label], metric, about.unit(metric), scope, *statistics,

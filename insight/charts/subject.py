@@ -175,7 +175,17 @@ def subject(
     drawn_parts = None if parts is None else {run_id: parts[run_id] for run_id in position}
     styles = (run_styles if by == "run" else workload_styles)(connection, list(position))
     return Subject(
-        metrics, tuple(logged), tensors, groups, left_out, axes, tuple(facts), drawn_parts, simulated_runs, styles, found
+        metrics,
+        tuple(logged),
+        tensors,
+        groups,
+        left_out,
+        axes,
+        tuple(facts),
+        drawn_parts,
+        simulated_runs,
+        styles,
+        found,
     )
 
 

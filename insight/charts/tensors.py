@@ -11,7 +11,17 @@ from hypergauge.core.listing import listed
 from hypergauge.sql.queries.charts.tensors import Selection, TensorCollection
 from hypergauge.sql.queries.summaries import Coverage
 
-__all__ = ["MOST_CURVES", "NAMED", "REDUCTIONS", "TensorMetric", "TensorName", "available", "check_curves", "parse", "resolve"]
+__all__ = [
+    "MOST_CURVES",
+    "NAMED",
+    "REDUCTIONS",
+    "TensorMetric",
+    "TensorName",
+    "available",
+    "check_curves",
+    "parse",
+    "resolve",
+]
 
 # More curves of one metric are unreadable; Grafana has the same limit.
 MOST_CURVES = 40
@@ -56,14 +66,20 @@ class TensorName:
 
     def found(self, collections: Iterable[TensorCollection]) -> bool:
         """Return whether a named metric has values in any of the collections."""
-        return any(self.collection in (None, one.collection) and self.reduction in one.reductions for one in collections)
+        return any(
+            self.collection in (None, one.collection) and self.reduction in one.reductions for one in collections
+        )
 
 
 NAMED = {
     "gradient_norm": TensorName("gradients", None, _NORM, help="l2 norm of all gradients together"),
     "weight_norm": TensorName("weights", None, _NORM, help="l2 norm of all weights together"),
     "update_ratio": TensorName(
-        "weights", None, "update_ratio", "median", "norm of a step's change over that of the weight; median of the weights"
+        "weights",
+        None,
+        "update_ratio",
+        "median",
+        "norm of a step's change over that of the weight; median of the weights",
     ),
     "loss": TensorName("losses", "loss", "mean", help="loss; mean of the steps since the point before"),
     "dead_relus": TensorName("relu", None, "zeros", "mean", "share of ReLU outputs that are zero; mean of the layers"),
@@ -116,7 +132,9 @@ def parse(text: str) -> TensorName | None:
     if not slash and reduction == _NORM and collection:
         return TensorName(collection, None, _NORM)
     if not slash or not collection or not pattern:
-        raise BadRequest(f"{text!r} is not COLLECTION/NAME/REDUCTION, such as gradients/fc1.weight/l2 or gradients/*/l2")
+        raise BadRequest(
+            f"{text!r} is not COLLECTION/NAME/REDUCTION, such as gradients/fc1.weight/l2 or gradients/*/l2"
+        )
     if reduction == _NORM:
         raise BadRequest(f"{text!r}: norm is that of a whole collection, {collection}/norm; l2 is the norm of a tensor")
     if reduction not in REDUCTIONS:
@@ -172,7 +190,9 @@ def available(collections: Sequence[TensorCollection], known: Collection[str] = 
         for text, name in NAMED.items()
         if text not in known and name.found(collections)
     ]
-    return named + [_whole(collection, collections) for collection in dict.fromkeys(one.collection for one in collections)]
+    return named + [
+        _whole(collection, collections) for collection in dict.fromkeys(one.collection for one in collections)
+    ]
 
 
 def _whole(collection: str, collections: Sequence[TensorCollection]) -> Coverage:

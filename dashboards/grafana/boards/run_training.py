@@ -24,7 +24,9 @@ def tensors() -> list[Json]:
     """Return charts of losses, gradients, updates, activations and waits."""
     return [
         _range("Loss", "'losses', 'mean', null, 'mean'", "Mean of all steps since the point before."),
-        _range("Gradient norm", "'gradients', 'norm', null, null", "l2 norm of all gradients together, before the step."),
+        _range(
+            "Gradient norm", "'gradients', 'norm', null, null", "l2 norm of all gradients together, before the step."
+        ),
         _layers(),
         _activations(),
         _chart(
@@ -55,7 +57,9 @@ def tensors() -> list[Json]:
 
 def _range(title: str, selection: str, description: str) -> Json:
     """Return the chart of one curve."""
-    statement = f"select time, {literal(title.lower())} as metric, value from run_tensors({_RUN}, {selection}, {parts.RANGE})"
+    statement = (
+        f"select time, {literal(title.lower())} as metric, value from run_tensors({_RUN}, {selection}, {parts.RANGE})"
+    )
     return _chart(title, [query(statement, series=True)], description=description, overrides=[])
 
 
@@ -77,7 +81,10 @@ def _layers() -> Json:
 
 
 def _activations() -> Json:
-    shares = [("zeros", "relu", "zero after ReLU"), *(("saturated", one, f"saturated {one}") for one in ("sigmoid", "tanh"))]
+    shares = [
+        ("zeros", "relu", "zero after ReLU"),
+        *(("saturated", one, f"saturated {one}") for one in ("sigmoid", "tanh")),
+    ]
     every = " union all ".join(
         f"select time, '{name}' as metric, value from run_tensors({_RUN}, '{collection}', '{reduction}', null, 'mean', {parts.RANGE})"
         for reduction, collection, name in shares
@@ -101,7 +108,9 @@ def _gradients() -> Json:
     )
 
 
-def _chart(title: str, targets: list[Json], *, custom: dict[str, Any] | None = None, empty: str = _NONE, **more: Any) -> Json:
+def _chart(
+    title: str, targets: list[Json], *, custom: dict[str, Any] | None = None, empty: str = _NONE, **more: Any
+) -> Json:
     return panels.timeseries(
         title,
         targets,

@@ -19,6 +19,7 @@ from hypergauge.insight.part import Part
 from hypergauge.insight.report import Report, report
 from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
 from tests.support.browser import Browser, browser
+from tests.support.data.trainings import health
 from tests.support.world import World
 
 SECONDS = 60
@@ -189,6 +190,37 @@ def test_a_report_has_a_map_of_the_cores_of_a_host(measured: World) -> None:
     [part] = report(measured.connection, ["20/1/1"], part=Part(50)).cores
     assert (part.start, part.shares.shape) == (50, (3, 10))
     assert "CPU cores" not in page(report(measured.connection, ["20/2/1"])), "which were measured in another run alone"
+
+
+def test_a_report_has_the_health_of_a_training(measured: World) -> None:
+    first, second, *_ = report(measured.connection, ["20"]).runs
+    assert "Losses and tensors" not in page(report(measured.connection, ["20"])), "where no run has any"
+    assert first.started_at
+    start = first.started_at.timestamp()
+    health(measured.connection, first.run_id, start, SECONDS, steps=30)
+    found = report(measured.connection, ["20"])
+    assert list(found.trainings) == [first.run_id]
+    lines = {one.what: one for one in found.trainings[first.run_id]}
+    assert list(lines) == [
+        "loss", "gradients: norm of all", "gradients: smallest norm of a tensor", "gradients: greatest norm of a tensor",
+        "weights: norm of all", "weights: smallest update ratio", "weights: greatest update ratio", "relu: greatest share of zeros",
+    ]  # fmt: skip
+    loss = lines["loss"]
+    assert (loss.last < 0.6, loss.worst >= loss.first > 2, loss.tensor, len(loss.values)) == (True, True, "", 30)
+    zeros = lines["relu: greatest share of zeros"]
+    assert (zeros.tensor, zeros.unit, zeros.worst > 0.7) == ("encoder.3.relu", "ratio", True)
+    made = page(found)
+    assert made.count("<polyline") == len(lines)
+    assert 'href="#training"' in made
+    part = report(measured.connection, ["20/1"], part=Part(30)).trainings[first.run_id]
+    assert {len(one.values) for one in part} == {15}
+    assert min(one.worst_at for one in part) >= 30
+    measured.connection.execute(
+        "update tensor_steps set nonfinite[3] = 0.5 where tensor_set like 'weights%' and step = 100"
+    )
+    [bad] = [one for one in report(measured.connection, ["20/1"]).trainings[first.run_id] if "NaN" in one.what]
+    assert (bad.first, bad.worst, round(bad.worst_at)) == (0, 0.5, round(11 * SECONDS / 31))
+    assert second.run_id not in found.trainings
 
 
 def test_a_histogram_of_steps_is_not_stretched_by_the_longest(measured: World) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.data.trainings import health
 from tests.support.world import World
 
 
@@ -239,3 +240,48 @@ def test_links_lead_to_ranges_that_show_all_of_a_run_and_of_its_workload(world: 
     assert workload == (
         f"var-experiment=20&var-workload={workload_id}&from=1970-01-01T00:00:00.000Z&to=1970-01-01T00:01:41.000Z"
     )
+
+
+def test_the_health_of_a_training(world: World, start: float) -> None:
+    run, other = (world.run(start, start + 600, position=n) for n in (1, 2))
+    health(world.connection, run, start, 600, steps=60)
+    health(world.connection, run, start, 600, steps=60, seed=2, pid=2)
+    bounds = (start, start + 600)
+    statement = "select {} from {}, to_timestamp(%s), to_timestamp(%s), 60000) order by 1"
+    norm = "run_tensors(%s, 'gradients', 'norm', null, null"
+    found = query(world, statement.format("time, name, low <= value and value <= high", norm), run, *bounds)
+    assert 10 <= len(found) <= 11
+    assert {(name, inside) for _, name, inside in found} == {(None, True)}
+    assert query(world, statement.format("time", norm), other, *bounds) == []
+    extremes = "select extreme_tensors(%s, 'gradients', 'l2', 4)"
+    [(names,)] = query(world, extremes, run)
+    assert len(names) == 4
+    assert {"embed.weight", "head.weight"} <= set(names)
+    assert query(world, extremes, other) == [([],)]
+    rows = query(
+        world,
+        "select distinct metric from run_gradients(%s, 5, to_timestamp(%s), to_timestamp(%s), 1000)",
+        run,
+        *bounds,
+    )
+    assert sorted(name for (name,) in rows) == [
+        "01 embed.weight", "04 encoder.0.mlp.down.weight", "07 encoder.1.mlp.down.weight", "10 encoder.2.mlp.down.weight",
+        "13 encoder.3.mlp.down.weight",
+    ]  # fmt: skip
+    bins = query(
+        world, "select time, value from run_gradients(%s, 1, to_timestamp(%s), to_timestamp(%s), 1000)", run, *bounds
+    )
+    assert 50 <= len(bins) <= 61, "a cell for each watched step, not for each second"
+    assert all(value < 1 for _, value in bins)
+
+
+def test_the_share_of_steps_spent_waiting(world: World, start: float) -> None:
+    run = world.run(start, start + 60)
+    for at in range(6):
+        span(world, run, f"s{at}", "step", start + 10 * at, start + 10 * at + 10)
+    statement = "select value from run_waits(%s, to_timestamp(%s), to_timestamp(%s), 1e12)"
+    assert query(world, statement, run, start, start + 60) == []
+    world.connection.execute(
+        "update spans set data_wait = case span_id when 's0' then 4 else 0.4 end where span_id < 's5'"
+    )
+    assert query(world, statement, run, start, start + 60) == [(pytest.approx(5.6 / 50),)]

@@ -27,7 +27,15 @@ def run(world: World, start: float) -> str:
     gradients = tensor_set(world.connection, run_id, "gradients", ["a", "b", "c"])
     weights = tensor_set(world.connection, run_id, "weights", ["a"])
     tensor_step(
-        world.connection, run_id, gradients, 0, start + 10, norm=5.0, l2=[3, 4, None], max=[1, 2, None], nonfinite=[0, 0, 1]
+        world.connection,
+        run_id,
+        gradients,
+        0,
+        start + 10,
+        norm=5.0,
+        l2=[3, 4, None],
+        max=[1, 2, None],
+        nonfinite=[0, 0, 1],
     )
     tensor_step(world.connection, run_id, gradients, 5, start + 20, norm=1.0, l2=[0.5, 1, 1], max=[9, 8, 7])
     tensor_step(world.connection, run_id, weights, 0, start + 10, l2=[40], nonfinite=[0.5])
@@ -80,10 +88,22 @@ def test_ranks_are_one_curve(world: World, start: float) -> None:
     for pid, (norm, low, high, bad) in {7: (2.0, -1, 5, 0.0), 8: (4.0, -3, 1, 0.25)}.items():
         key = tensor_set(world.connection, run_id, "gradients", ["a"], key=f"{pid}-1")
         tensor_step(
-            world.connection, run_id, key, 3, start + pid, pid=pid, norm=norm, l2=[norm], min=[low], max=[high], nonfinite=[bad]
+            world.connection,
+            run_id,
+            key,
+            3,
+            start + pid,
+            pid=pid,
+            norm=norm,
+            l2=[norm],
+            min=[low],
+            max=[high],
+            nonfinite=[bad],
         )
     found = {
-        reduction: rows(world, f"select step, round(elapsed), value from tensor_chart(%s, 'gradients', '{reduction}')", [run_id])
+        reduction: rows(
+            world, f"select step, round(elapsed), value from tensor_chart(%s, 'gradients', '{reduction}')", [run_id]
+        )
         for reduction in ("l2", "norm", "min", "max", "nonfinite")
     }
     assert found == {

@@ -21,6 +21,7 @@ from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_sof
 from hypergauge.sql.runs import experiments, runs
 from hypergauge.sql.server.database import Database
 from tests.support.data.laboratory import Laboratory
+from tests.support.data.trainings import health
 from tests.support.world import World
 
 _NAMES = uuid.UUID(int=0)
@@ -117,12 +118,17 @@ def hang(database: Database, folder: Path, count: int, *, interval: float = 2.0)
             _enter(world, show)
         for host in sorted({show.host for show in chosen}):
             laboratory.measure(host, [show for show in chosen if show.host == host])
-        for show in chosen:
+        for number, show in enumerate(chosen):
             lasted = min(show.seconds, now - show.start)
             store_spans(connection, show.run_id, _spans(show, lasted))
+            if show.gpu is not None:
+                health(connection, show.run_id, show.start, lasted, steps=40, seed=number)
             store_software_metrics(connection, show.run_id, list(_logged(show, lasted, noise)))
             if show.training is RESNET:
                 _fire(world, show)
+        connection.execute(
+            "update spans set data_wait = (0.1 + 0.05 * (step % 3)) * extract(epoch from ended_at - started_at) where kind = 'step'"
+        )
         laboratory.write()
         samples.summarise_ended_runs(connection, settled=0)
         world.refresh()

@@ -40,7 +40,7 @@ def tensor_step(
     columns = ", ".join(f'"{name}"' for name in values)
     marks = ", ".join("%s::real[]" if name in reductions else "%s" for name in values)
     connection.execute(
-        f"insert into bench_internal.tensor_steps ({columns}) values ({marks})".encode(),  # noqa: S608 - our own names
+        f"insert into bench_internal.tensor_steps ({columns}) values ({marks})".encode(),
         list(values.values()),
     )
 
@@ -81,4 +81,6 @@ def health(
             connection, run_id, keys["losses"], step, time, pid=pid, mean=[loss], min=[loss - 0.1], max=[loss + 0.15],
             nonfinite=[0.0],
         )  # fmt: skip
-        tensor_step(connection, run_id, keys["relu"], step, time, pid=pid, zeros=dead.tolist(), mean=(0.3 - dead / 4).tolist())
+        tensor_step(
+            connection, run_id, keys["relu"], step, time, pid=pid, zeros=dead.tolist(), mean=(0.3 - dead / 4).tolist()
+        )
