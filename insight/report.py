@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from hypergauge.core.errors import NoData
@@ -114,11 +114,11 @@ class Report:
     highlights: Mapping[str, Sequence[Highlight]]
     phases: Mapping[str, Sequence[Phase]]
     steps: Mapping[str, Sequence[Steps]]
-    trainings: Mapping[str, Sequence[HealthLine]]
     findings: Mapping[str, Sequence[Finding]]
     qualities: Mapping[str, Quality]
     works: Mapping[str, Work]
     part: Part | None = None
+    trainings: Mapping[str, Sequence[HealthLine]] = field(default_factory=dict)
 
 
 def report(

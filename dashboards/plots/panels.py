@@ -201,7 +201,7 @@ def _line(key: int, one: Series, x: Axis, y: Axis) -> Line:
     shared = tuple((first / x.size, last / x.size) for first, last in one.shared)
     line = Line(key, one.x / x.size, one.value / y.size, one.low / y.size, one.high / y.size, one.ended_early, shared)
     distances = np.diff(line.x)
-    if one.logged or len(distances) < 2:  # scripts log their metrics at any interval
+    if one.logged or not one.unit or len(distances) < 2:  # scripts log their metrics at any interval
         return line
     gaps = np.flatnonzero(distances > _GAP * np.median(distances)) + 1
     middle = (line.x[gaps - 1] + line.x[gaps]) / 2

@@ -75,7 +75,7 @@ def _layers() -> Json:
         description="Norm of a step's change over that of the weight: some 0.001 in a training that learns. "
         f"The {_MOST_LAYERS // 2} weights with the lowest and the {_MOST_LAYERS // 2} with the highest last value.",
         unit="sci",
-        custom={"scaleDistribution": {"type": "log", "log": 10}, "axisSoftMin": None},
+        custom={"scaleDistribution": {"type": "log", "log": 10}, "axisSoftMin": 1e-4},
         overrides=by_label(),
     )
 
