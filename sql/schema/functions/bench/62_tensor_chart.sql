@@ -58,9 +58,13 @@ begin
     if tensor_chart.reduction = 'norm' then
         each := $q$select null::text as name, found as x$q$;
     elsif tensor_chart.over is not null then
-        each := format($q$select null::text as name, (
-                    select %s from unnest(found) with ordinality as e (x, nth) where positions is null or nth = any(positions)) as x$q$,
-                    tensor_statistic(tensor_chart.over));
+        each := format('(select %s from unnest(found) with ordinality as e (x, nth) where positions is null or nth = any(positions))',
+                       tensor_statistic(tensor_chart.over));
+        if tensor_chart.over = 'max' and tensor_chart.reduction in ('zeros', 'nonfinite', 'saturated') then
+            -- Shares are mostly zeros, which a comparison finds ten times as fast.
+            each := format('case when 0::real <> any(found) or positions is not null then %s when 0::real = any(found) then 0 end', each);
+        end if;
+        each := format('select null::text as name, %s as x', each);
     elsif tensor_chart.names is null then
         each := $q$select e.name, e.x from unnest(set_names, found) as e (name, x)$q$;
     else
@@ -86,7 +90,7 @@ begin
             where v.%1$I is not null and v.time >= coalesce($4, '-infinity') and v.time < coalesce($5, 'infinity')
         ), processes as (
             select run_id, started_at, pid, step, round, name, min(time) as time, %3$s as x
-            from steps cross join lateral (%2$s) elements
+            from steps cross join lateral (%2$s offset 0) elements  -- or else a sort would carry the arrays
             where x is not null group by run_id, started_at, pid, step, round, name
         )
         select run_id, name, step, min(time), extract(epoch from min(time) - started_at)::float8, %4$s(x)::float8

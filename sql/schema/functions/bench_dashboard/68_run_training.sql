@@ -63,7 +63,7 @@ create or replace function bench_dashboard.run_gradients(
         from points
     )
     select date_bin(make_interval(secs => seconds), time, timestamptz '2000-01-03 00:00:00+00') as bin, metric,
-           log(avg(value)::numeric)::float8
+           log(avg(value))
     from points, pace where value > 0 group by bin, metric order by bin, metric
 $$;
 
