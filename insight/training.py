@@ -63,7 +63,8 @@ class _Watched:
 
 
 _WATCHED = (
-    _Watched("loss", Selection("losses", "mean", None, "mean")),
+    _Watched("loss", Selection("losses", "mean", ("loss",))),
+    _Watched("loss of validations", Selection("losses", "mean", ("val_loss",))),
     _Watched("gradients: norm of all", Selection("gradients", "norm")),
     _Watched("gradients: smallest norm of a tensor", Selection("gradients", "l2", None, "min"), "min"),
     _Watched("gradients: greatest norm of a tensor", Selection("gradients", "l2", None, "max")),

@@ -28,7 +28,7 @@ MOST_CURVES = 40
 REDUCTIONS = {
     "l2": "l2 norm", "mean": "mean of the elements", "std": "standard deviation of the elements", "min": "minimum", "max": "maximum",
     "l1": "sum of absolute values", "zeros": "share of elements that are zero",
-    "nonfinite": "share of elements that are NaN or infinite", "saturated": "share of elements within 5 % of a bound",
+    "nonfinite": "share of elements that are NaN or infinite", "saturated": "share of elements near a bound of the function",
     "update_ratio": "norm of a step's change over that of the weight", "p05": "5th percentile", "p25": "25th percentile",
     "p50": "median", "p75": "75th percentile", "p95": "95th percentile",
 }  # fmt: skip
@@ -67,7 +67,10 @@ class TensorName:
     def found(self, collections: Iterable[TensorCollection]) -> bool:
         """Return whether a named metric has values in any of the collections."""
         return any(
-            self.collection in (None, one.collection) and self.reduction in one.reductions for one in collections
+            self.collection in (None, one.collection)
+            and self.reduction in one.reductions
+            and (self.pattern is None or self.pattern in one.names)
+            for one in collections
         )
 
 
@@ -82,6 +85,7 @@ NAMED = {
         "norm of a step's change over that of the weight; median of the weights",
     ),
     "loss": TensorName("losses", "loss", "mean", help="loss; mean of the steps since the point before"),
+    "val_loss": TensorName("losses", "val_loss", "mean", help="loss of validations; mean of the steps of one"),
     "dead_relus": TensorName("relu", None, "zeros", "mean", "share of ReLU outputs that are zero; mean of the layers"),
     "nonfinite": TensorName(None, None, "nonfinite", "max", "share of NaN and infinite elements; worst of all tensors"),
 }

@@ -23,8 +23,12 @@ _NONE = "Not recorded in this time range: `track.watch(model)` does."
 def tensors() -> list[Json]:
     """Return charts of losses, gradients, updates, activations and waits."""
     return [
-        _range("Loss", "'losses', 'mean', null, 'mean'", "Mean of all steps since the point before."),
-        _range(
+        _collection(
+            "Loss",
+            "'losses', 'mean', null, null",
+            "Mean of all steps since the point before; of validations, val_loss.",
+        ),
+        _collection(
             "Gradient norm", "'gradients', 'norm', null, null", "l2 norm of all gradients together, before the step."
         ),
         _layers(),
@@ -55,10 +59,11 @@ def tensors() -> list[Json]:
     ]
 
 
-def _range(title: str, selection: str, description: str) -> Json:
-    """Return the chart of one curve."""
+def _collection(title: str, selection: str, description: str) -> Json:
+    """Return the chart of the tensors of a collection, or of their norm."""
     statement = (
-        f"select time, {literal(title.lower())} as metric, value from run_tensors({_RUN}, {selection}, {parts.RANGE})"
+        f"select time, coalesce(name, {literal(title.lower())}) as metric, value"
+        f" from run_tensors({_RUN}, {selection}, {parts.RANGE}) order by time"
     )
     return _chart(title, [query(statement, series=True)], description=description, overrides=[])
 

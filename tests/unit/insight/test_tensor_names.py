@@ -117,7 +117,8 @@ def test_the_list_has_the_named_metrics_and_one_for_each_collection() -> None:
         ("gradient_norm", "", 2), ("update_ratio", "", 1), ("nonfinite", "ratio", 1), ("gradients/*/l2", "", 4),
         ("weights/*/std", "", 4), ("losses/*/mean", "", 1),
     ]  # fmt: skip
-    assert "loss" in [one.quantity for one in available(HAVING)]
+    named = [one.quantity for one in available(HAVING)]
+    assert ("loss" in named, "val_loss" in named) == (True, False)
     listed = {one.quantity: one.help for one in available(HAVING)}
     assert listed["gradients/*/l2"] == "l2 norm of fc1.weight, fc2.weight, encoder.10.weight and 1 more; also zeros"
 
