@@ -5,9 +5,10 @@
     with track.phase("train"):
         for epoch in range(3):
             with track.epoch(epoch):
-                for step, batch in enumerate(loader):
+                for step, batch in enumerate(track.data(loader)):
                     with track.step(step):
                         ...
+                        track.count(samples=len(batch))
 
 Outside a run it does nothing. It needs only the standard library of Python 3.9: in a run, ``hypergauge`` on the ``PYTHONPATH``
 holds this folder alone, whatever the environment has installed.
@@ -16,16 +17,20 @@ holds this folder alone, whatever the environment has installed.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypergauge.client.spans import Spans
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hypergauge.client.tensors import TensorFile
     from hypergauge.client.training import Training
     from hypergauge.client.watch import Watch
 
 __all__ = ["Track", "track"]
+
+T = TypeVar("T")
 
 
 class Track(Spans):
@@ -53,6 +58,32 @@ class Track(Spans):
 
             self._tensors = TensorFile(os.environ.get("BENCH_TENSORS", os.devnull))
         return self._tensors
+
+    def count(self, *, samples: float | None = None, tokens: float | None = None, flops: float | None = None) -> None:
+        """Count what the current step trained on, for its throughput. Calls within a step add up.
+
+        A watched model counts all of this itself.
+
+        Parameters
+        ----------
+        samples, tokens
+            Samples and tokens of this process.
+        flops
+            Floating-point operations of the model, forward and backward.
+        """
+        if self.path is not None:
+            self.work.add(samples=samples, tokens=tokens, flops=flops)
+
+    def data(self, items: Iterable[T]) -> Iterable[T]:
+        """Return an iterable of the same items, such as a data loader's. The next step has the wait for each of them.
+
+        Outside a run these are the items themselves.
+        """
+        if self.path is None:
+            return items
+        from hypergauge.client.data import Data
+
+        return Data(items, self.work)
 
     def watch(self, model: Any, optimizer: Any = None, loss: Any = None, **options: Any) -> Watch:
         """Watch a model of PyTorch or scikit-learn: its steps, epochs and phases, its waits for data, and its tensors.

@@ -39,6 +39,7 @@ VARIABLES = {
     "executor": "BENCH_EXECUTOR",
     "lease": "BENCH_LEASE",
     "grace": "BENCH_GRACE",
+    "peak_flops": "BENCH_PEAK_FLOPS",
 }
 _PATHS = ("home", "tariff", "web_config")
 # Settings that are not strings, with their types in bench.toml.
@@ -47,13 +48,15 @@ _NUMBERS = {
     "output_limit": "a size such as 512MiB",
     "lease": "a number of seconds",
     "grace": "a number of seconds",
+    "peak_flops": "a number of floating-point operations per second",
 }
 # Sections outside `Settings`, which travel to other processes.
 _SECTIONS = ("environments", "profilers", "rules", "actions", "slurm")
 # Third-party executors are entry points of this group, and may have sections of their names.
 EXECUTORS = "hypergauge.executors"
 _KINDS_OF_NUMBERS: Mapping[str, tuple[type, ...]] = {
-    "interval": (int, float), "output_limit": (int, str), "lease": (int, float), "grace": (int, float)
+    "interval": (int, float), "output_limit": (int, str), "lease": (int, float), "grace": (int, float),
+    "peak_flops": (int, float),
 }  # fmt: skip
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT]i?)?B)?", re.IGNORECASE)
 _UNITS = {"": 1} | {unit + i: base ** (n + 1) for n, unit in enumerate("kmgt") for i, base in (("", 1000), ("i", 1024))}
@@ -102,6 +105,9 @@ class Settings:
         and another collector takes the targets.
     grace
         Seconds between SIGTERM and SIGKILL when a run is stopped, for a last checkpoint perhaps; at most a day.
+    peak_flops
+        Peak FLOPS of a GPU whose model is not in ``bench.gpu_peaks``, or of a host without GPUs, such as ``4.2e12``. By
+        default such runs have no model FLOPs utilization.
     """
 
     home: Path
@@ -118,6 +124,7 @@ class Settings:
     executor: str = "local"
     lease: float = LEASE_SECONDS
     grace: float = 5.0
+    peak_flops: float | None = None
 
     @classmethod
     def load(
@@ -145,7 +152,7 @@ class Settings:
         found |= {name: value for name, value in flags.items() if value is not None}
         if "output_limit" in found:
             found["output_limit"] = _size("output_limit", found["output_limit"])
-        found |= {name: _seconds(name, found[name]) for name in ("lease", "grace") if name in found}
+        found |= {name: _number(name, found[name]) for name in ("lease", "grace", "peak_flops") if name in found}
         found |= {name: Path(found[name]).expanduser().absolute() for name in _PATHS if found.get(name)}
         if "artifacts" in found and "://" not in found["artifacts"]:
             found["artifacts"] = str(Path(found["artifacts"]).expanduser().absolute())
@@ -165,6 +172,8 @@ class Settings:
             raise BadRequest(f"lease is {self.lease:g} s, but must lie between 1 s and an hour")
         if not 0 <= self.grace <= 86_400:
             raise BadRequest(f"grace is {self.grace:g} s, but must lie between 0 s and a day")
+        if self.peak_flops is not None and not 0 < self.peak_flops < 1e24:
+            raise BadRequest(f"peak_flops is {self.peak_flops:g}, but must be a number of FLOPS above 0")
         return self
 
     @property
@@ -237,7 +246,7 @@ def _size(name: str, value: int | str) -> int:
     return int(float(found[1]) * _UNITS[(found[2] or "").lower()])
 
 
-def _seconds(name: str, value: float | str) -> float:
+def _number(name: str, value: float | str) -> float:
     try:
         return float(value)
     except ValueError:

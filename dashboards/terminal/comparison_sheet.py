@@ -11,12 +11,20 @@ from hypergauge.dashboards.terminal.formatting import SIMULATED, SIMULATED_NOTE,
 from hypergauge.insight.comparison.columns import (
     CO2_KEY,
     COLUMNS,
+    DATA_WAIT,
     ENERGY_KEY,
     ENERGY_TO_TARGET,
     EPOCH_ENERGY,
+    FLOPS_RATE,
+    MFU,
     SAMPLE_ENERGY,
+    SAMPLE_RATE,
+    SAMPLES_PER_JOULE,
     STEP_ENERGY,
+    STEP_RATE,
     TIME_TO_TARGET,
+    TOKEN_RATE,
+    TOKENS_PER_JOULE,
     TOTAL_ENERGY,
     is_of_energy,
     is_of_total,
@@ -49,15 +57,26 @@ _TITLES = {
     EPOCH_ENERGY: "energy per epoch",
     STEP_ENERGY: "energy per step",
     SAMPLE_ENERGY: "energy per sample",
+    SAMPLES_PER_JOULE: "samples/J",
+    TOKENS_PER_JOULE: "tokens/J",
+    STEP_RATE: "steps/s",
+    SAMPLE_RATE: "samples/s",
+    TOKEN_RATE: "tokens/s",
+    FLOPS_RATE: "model FLOPS",
+    DATA_WAIT: "data wait",
+    MFU: "MFU",
     CO2_KEY: "CO₂",
 }
 # Columns by importance: narrow tables hide the last ones first.
 _IMPORTANT = (
     "duration_seconds", "makespan_seconds", TIME_TO_TARGET, ENERGY_TO_TARGET, ENERGY_KEY, TOTAL_ENERGY, "gpu_sm_active",
     "software", "cost", "gpu_utilization", "gpu_peak_memory_bytes", "gpu_power_watts", "cpu_utilization", "peak_memory_bytes",
+    SAMPLE_RATE, TOKEN_RATE, MFU, DATA_WAIT,
     EPOCH_ENERGY, SAMPLE_ENERGY, STEP_ENERGY, "cpu_energy_joules", "dram_energy_joules", "system_energy_joules",
     CO2_KEY, "further software", "cpu_seconds", "disk_read_bytes", "disk_write_bytes",
 )  # fmt: skip
+# Columns by request: others tell the same.
+_ON_REQUEST = (STEP_RATE, FLOPS_RATE, SAMPLES_PER_JOULE, TOKENS_PER_JOULE)
 _PARTS = {"gpu": "GPUs", "cpu": "CPU packages", "dram": "memory", "system": "the whole system"}
 # Software metrics that a table has by default, and those of them that a narrow one keeps.
 _MOST_SOFTWARE, _MAIN_SOFTWARE = 6, 2
@@ -134,7 +153,8 @@ def sheet(found: Comparison, metrics: Sequence[str] = (), *, everything: bool = 
         shown, hidden = chosen, []
     else:
         most = len(software) if everything else _MOST_SOFTWARE
-        shown, hidden = [*_distinct(found, keys), *software[:most]], software[most:]
+        keys = [key for key in _distinct(found, keys) if everything or key not in _ON_REQUEST]
+        shown, hidden = [*keys, *software[:most]], software[most:]
     attempts = [Heading("attempts", "attempts")] if found.by == "row" else []
     columns = (*attempts, *(Heading(key, _heading(found, key), _rank(key, software)) for key in shown))
     lines = []
@@ -196,6 +216,9 @@ def _notes(entries: Sequence[Entry], keys: Sequence[str]) -> list[str]:
     if _WITH_IDLE in marks:
         notes.append(f"{_WITH_IDLE} includes idle energy of its GPUs")
     kinds = {entry.energy_parts for entry in entries if any(is_of_total(key) and key in entry.values for key in keys)}
+    until = {entry.energy_parts for entry in entries if ENERGY_TO_TARGET in keys and ENERGY_TO_TARGET in entry.values}
+    if len(until) == 1:  # else it is that of the GPUs
+        kinds |= until
     if kinds - {("gpu",)}:
         notes.append(_energy_note(entries))
     if _OF_HOST in marks:
@@ -249,7 +272,7 @@ def _deviation(entry: Entry, key: str) -> str:
 def _scope_mark(entry: Entry, key: str) -> str:
     if is_of_energy(key) and key in entry.values and entry.has_idle_energy:
         return _WITH_IDLE
-    if key.startswith("gpu_"):
+    if key.startswith("gpu_") or key == MFU:
         return _SHARED if entry.scopes.get(key) in ("device", "host") else ""
     return _OF_HOST if entry.scopes.get(key) == "host" else ""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from hypergauge.insight.comparison.columns import CO2_KEY, TIME_TO_TARGET
+from hypergauge.insight.comparison.columns import CO2_KEY, DATA_WAIT, FLOPS_RATE, MFU, TIME_TO_TARGET
 
 __all__ = ["SIMULATED", "SIMULATED_NOTE", "duration", "evidence", "value_text"]
 
@@ -31,20 +31,11 @@ def value_text(key: str, value: float | None) -> str:
     """Return a value of a comparison with its unit."""
     if value is None:
         return ""
-    if key in ("duration_seconds", "makespan_seconds", "cpu_seconds", TIME_TO_TARGET):
-        return duration(value)
-    if key.endswith("_bytes"):
-        return _bytes(value)
-    if key == "cpu_utilization":
-        return f"{value:.2f} cores"
-    if key in ("gpu_utilization", "gpu_sm_active"):
-        return f"{value:.0%}"
-    if key.endswith("_watts"):
-        return f"{value:.0f} W"
-    if key.endswith("_joules"):
-        return _joules(value)
-    if key == CO2_KEY:
-        return f"{value / 1000:.2f} kg" if value >= 1000 else f"{value:.3g} g"
+    if key in _TEXTS:
+        return _TEXTS[key](value)
+    for suffix, text in _BY_SUFFIX.items():
+        if key.endswith(suffix):
+            return text(value)
     return f"{value:.2f}" if key.startswith("cost_") and value >= 1 else f"{value:.4g}"
 
 
@@ -71,9 +62,35 @@ def _joules(value: float) -> str:
     return f"{value * 1000:.3g} mJ" if 0 < value < 0.0995 else f"{value:.2g} J"
 
 
+def _flops(value: float) -> str:
+    for unit in ("", "k", "M", "G", "T"):
+        if abs(value) < 1000:
+            return f"{value:.3g} {unit}FLOPS"
+        value /= 1000
+    return f"{value:.3g} PFLOPS"
+
+
 def _bytes(value: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1024:
             return f"{value:.0f} {unit}" if unit in ("B", "KiB") else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.1f} TiB"
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+# Texts of values by their column, else by the suffix of the column.
+_TEXTS: Mapping[str, Callable[[float], str]] = {
+    **dict.fromkeys(("duration_seconds", "makespan_seconds", "cpu_seconds", TIME_TO_TARGET), duration),
+    "cpu_utilization": "{:.2f} cores".format,
+    **dict.fromkeys(("gpu_utilization", "gpu_sm_active"), "{:.0%}".format),
+    **dict.fromkeys((DATA_WAIT, MFU), "{:.1%}".format),
+    FLOPS_RATE: _flops,
+    CO2_KEY: lambda value: f"{value / 1000:.2f} kg" if value >= 1000 else f"{value:.3g} g",
+}
+_BY_SUFFIX: Mapping[str, Callable[[float], str]] = {
+    "_bytes": _bytes, "_watts": "{:.0f} W".format, "_joules": _joules, "_per_second": _rate
+}  # fmt: skip

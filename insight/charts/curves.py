@@ -162,8 +162,9 @@ def _mean(label: str, metric: str, scope: str, curves: Sequence[Curve], points: 
         for name in ("value", "low", "high")
     )
     there = ~np.isnan(value).all(axis=0)
-    means = (np.nanmean(value[:, there], 0), np.nanmin(low[:, there], 0), np.nanmax(high[:, there], 0))
-    return Curve(label, metric, scope, x[there].tolist(), *(some.tolist() for some in means))
+    means = np.full((3, len(x)), math.nan)  # NaN where no curve has a value, for a gap
+    means[:, there] = np.nanmean(value[:, there], 0), np.nanmin(low[:, there], 0), np.nanmax(high[:, there], 0)
+    return Curve(label, metric, scope, x.tolist(), *means.tolist())
 
 
 def _round(step: float) -> float:

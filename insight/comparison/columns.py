@@ -11,15 +11,23 @@ from hypergauge.sql.queries.summaries import GpuFacts, Summary
 __all__ = [
     "CO2_KEY",
     "COLUMNS",
+    "DATA_WAIT",
     "ENERGY_KEY",
     "ENERGY_TO_TARGET",
     "EPOCH_ENERGY",
+    "FLOPS_RATE",
+    "MFU",
     "PARTS",
+    "SAMPLES_PER_JOULE",
     "SAMPLE_ENERGY",
+    "SAMPLE_RATE",
     "SCOPES",
     "STEP_ENERGY",
+    "STEP_RATE",
     "SYSTEM_ENERGY",
     "TIME_TO_TARGET",
+    "TOKENS_PER_JOULE",
+    "TOKEN_RATE",
     "TOTAL_ENERGY",
     "WHOLE_GPU",
     "Column",
@@ -43,6 +51,15 @@ TOTAL_ENERGY = "energy_joules"
 EPOCH_ENERGY = "energy_per_epoch_joules"
 STEP_ENERGY = "energy_per_step_joules"
 SAMPLE_ENERGY = "energy_per_sample_joules"
+SAMPLES_PER_JOULE = "samples_per_joule"
+TOKENS_PER_JOULE = "tokens_per_joule"
+# Of the tracked steps, see `hypergauge.insight.comparison.throughput`.
+STEP_RATE = "steps_per_second"
+SAMPLE_RATE = "samples_per_second"
+TOKEN_RATE = "tokens_per_second"  # noqa: S105 - no password
+FLOPS_RATE = "flops_per_second"
+DATA_WAIT = "data_wait_share"
+MFU = "mfu"
 CO2_KEY = "co2_grams"
 TIME_TO_TARGET = "time_to_target_seconds"
 ENERGY_TO_TARGET = "energy_to_target_joules"
@@ -109,7 +126,7 @@ def is_of_energy(key: str) -> bool:
 
 def is_of_total(key: str) -> bool:
     """Return whether a value depends on which parts of a run's energy are known."""
-    return key in (TOTAL_ENERGY, EPOCH_ENERGY, STEP_ENERGY, SAMPLE_ENERGY)
+    return key in (TOTAL_ENERGY, EPOCH_ENERGY, STEP_ENERGY, SAMPLE_ENERGY, SAMPLES_PER_JOULE, TOKENS_PER_JOULE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from hypergauge.insight.comparison.columns import is_of_energy, is_of_total, val
 from hypergauge.insight.comparison.energy import per_unit, with_total
 from hypergauge.insight.comparison.entry import Entry, Further
 from hypergauge.insight.comparison.shared import SHARED_SCOPES, parts
+from hypergauge.insight.comparison.throughput import with_throughput
 from hypergauge.insight.comparison.verdicts import Gate
 from hypergauge.insight.comparison.window import Window, window, window_of
 from hypergauge.insight.part import Part
@@ -28,6 +29,7 @@ from hypergauge.sql.queries.summaries import (
     summaries,
     summaries_between,
 )
+from hypergauge.sql.queries.throughput import throughputs
 from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server.database import Connection
 
@@ -163,7 +165,9 @@ def _entries(
         for run in runs
     ]  # fmt: skip
     entries = [replace(entry, label=_label(entry.runs[0], "run", repeated)) for entry in entries]
-    entries = per_unit(connection, [with_total(entry) for entry in entries], intervals)
+    counts = throughputs(connection, ids, intervals)
+    entries = per_unit(connection, [with_total(entry) for entry in entries], intervals, counts)
+    entries = with_throughput(connection, entries, counts, simulated=simulated)
     counted = parts(connection, entries, scope) if by == "workload" and scope in SHARED_SCOPES else entries
     for add in further:
         same = counted is entries

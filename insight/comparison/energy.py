@@ -10,22 +10,25 @@ from hypergauge.insight.comparison.columns import (
     EPOCH_ENERGY,
     PARTS,
     SAMPLE_ENERGY,
+    SAMPLES_PER_JOULE,
     STEP_ENERGY,
     SYSTEM_ENERGY,
+    TOKENS_PER_JOULE,
     TOTAL_ENERGY,
 )
 from hypergauge.insight.comparison.entry import Entry
 from hypergauge.sql.queries.charts.axes import Interval, tracked_counts
+from hypergauge.sql.queries.throughput import Throughput
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["parts_of", "per_unit", "together", "with_total"]
+__all__ = ["parts_of", "per_unit", "together", "total_of", "with_total"]
 
 # Software metric of a script that counts its samples, and parameters with the samples of a step.
 _SAMPLES = "samples"
 _BATCH_SIZES = ("batch_size", "batch-size", "batchsize")
 _NUMBER = re.compile(r"[0-9]+")
-_PER = (EPOCH_ENERGY, STEP_ENERGY, SAMPLE_ENERGY)
+_PER = (EPOCH_ENERGY, STEP_ENERGY, SAMPLE_ENERGY, SAMPLES_PER_JOULE, TOKENS_PER_JOULE)
 
 
 def parts_of(values: Mapping[str, float]) -> tuple[str, ...]:
@@ -36,11 +39,16 @@ def parts_of(values: Mapping[str, float]) -> tuple[str, ...]:
 
 def with_total(entry: Entry) -> Entry:
     """Return an entry with the sum of its energies."""
-    parts = parts_of(entry.values)
     values = {key: value for key, value in entry.values.items() if key != TOTAL_ENERGY}
-    if parts:
-        values[TOTAL_ENERGY] = sum(values[key] for key, name in PARTS.items() if name in parts)
-    return replace(entry, values=values, energy_parts=parts)
+    if (total := total_of(values)) is not None:
+        values[TOTAL_ENERGY] = total
+    return replace(entry, values=values, energy_parts=parts_of(values))
+
+
+def total_of(values: Mapping[str, float]) -> float | None:
+    """Return the sum of the parts in joules; ``None`` without any."""
+    parts = parts_of(values)
+    return sum(values[key] for key, name in PARTS.items() if name in parts) if parts else None
 
 
 def together(entry: Entry, group: Sequence[Entry]) -> Entry:
@@ -52,30 +60,42 @@ def together(entry: Entry, group: Sequence[Entry]) -> Entry:
     return replace(summed, values=values)
 
 
-def per_unit(connection: Connection, entries: Sequence[Entry], intervals: Mapping[str, Interval]) -> list[Entry]:
-    """Return the entries of runs with the energy of an epoch, a step and a sample, where they are counted.
+def per_unit(
+    connection: Connection, entries: Sequence[Entry], intervals: Mapping[str, Interval], found: Mapping[str, Throughput]
+) -> list[Entry]:
+    """Return the entries of runs with the energy of an epoch, a step and a sample, and samples and tokens per joule.
 
-    Epochs and steps are those of the client's spans. Samples are the last value of the software metric ``samples``, or the
-    steps times a parameter such as ``batch_size`` for a run on at most one GPU.
+    Epochs and steps are those of the client's spans. Samples are those that the steps count. Else they are the last value of
+    the software metric ``samples``, or the steps times a parameter such as ``batch_size`` for a run on at most one GPU.
 
     Parameters
     ----------
     intervals
         Parts of runs by id, to which their energies belong.
+    found
+        What the steps of these parts count, by run id.
     """
     ids = [entry.runs[0].run_id for entry in entries if TOTAL_ENERGY in entry.values]
     epochs, steps = (tracked_counts(connection, ids, kind, intervals) for kind in ("epoch", "step"))
-    found = []
+    measured = []
     for entry in entries:
         [run] = entry.runs
+        if not (joules := entry.values.get(TOTAL_ENERGY)):
+            measured.append(entry)
+            continue
+        counted = found.get(run.run_id)
+        samples = counted and counted.samples
+        samples = samples or _samples(entry, steps.get(run.run_id), whole=run.run_id not in intervals)
         counts = {
             EPOCH_ENERGY: epochs.get(run.run_id),
             STEP_ENERGY: steps.get(run.run_id),
-            SAMPLE_ENERGY: _samples(entry, steps.get(run.run_id), whole=run.run_id not in intervals),
+            SAMPLE_ENERGY: samples,
         }
-        per = {key: entry.values[TOTAL_ENERGY] / count for key, count in counts.items() if count}
-        found.append(replace(entry, values={**entry.values, **per}) if TOTAL_ENERGY in entry.values else entry)
-    return found
+        per = {key: joules / count for key, count in counts.items() if count}
+        amounts = {SAMPLES_PER_JOULE: samples, TOKENS_PER_JOULE: counted and counted.tokens}
+        per |= {key: amount / joules for key, amount in amounts.items() if amount}
+        measured.append(replace(entry, values={**entry.values, **per}))
+    return measured
 
 
 def _samples(entry: Entry, steps: float | None, *, whole: bool) -> float | None:

@@ -24,6 +24,7 @@ _LEAST_COVERAGE = 0.9
 # Notices of charts that apply to comparisons as well. A comparison marks scopes at each metric, and has its own
 # coverage of the compared part.
 _OF_CHARTS = (
+    "not_finite",
     "sources_differ",
     "intervals_differ",
     "utilization_overstates",

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hypergauge.core.errors import BadRequest, did_you_mean
-from hypergauge.insight.comparison.columns import ENERGY_KEY, ENERGY_TO_TARGET, TIME_TO_TARGET, values_of
+from hypergauge.insight.comparison.columns import (
+    COLUMNS,
+    ENERGY_KEY,
+    ENERGY_TO_TARGET,
+    PARTS,
+    TIME_TO_TARGET,
+    values_of,
+)
+from hypergauge.insight.comparison.energy import parts_of, total_of
 from hypergauge.insight.comparison.entry import Entry, Further, Missing
 from hypergauge.sql.queries.charts.axes import Interval, without_raw_samples
 from hypergauge.sql.queries.charts.charts import software_keys
@@ -19,7 +27,7 @@ from hypergauge.sql.server.database import Connection
 __all__ = ["Target", "towards"]
 
 _FORM = re.compile(rf"\s*(.+?)\s*({'|'.join(COMPARISONS)})\s*(\S+)\s*")
-_ENERGY = ("gpu_energy_attributed", "gpu_power")
+_ENERGY = ("gpu_power", *(column.quantity for column in COLUMNS if column.key in PARTS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +102,10 @@ def _with(entry: Entry, target: Target, one: Reached | None, energy: dict[str, f
 def _energy(
     connection: Connection, entries: Sequence[Entry], found: dict[str, Reached], simulated: bool
 ) -> dict[str, float | Reason]:
-    """Return for each run that reached the target the joules until then, or the reason for which they are unknown."""
+    """Return for each run that reached the target the joules until then, or the reason for which they are unknown.
+
+    They are the total of all parts if all of these runs have the same parts, else those of the GPUs.
+    """
     parts = [
         Interval(run.run_id, 0.0, 0.0, run.started_at, at, None)
         for entry in entries
@@ -107,15 +118,23 @@ def _energy(
     measured: dict[str, list[Summary]] = {}
     for one in summaries_between(connection, [part for part in parts if part.run_id not in deleted], _ENERGY):
         measured.setdefault(one.run_id, []).append(one)
+    until = {
+        part.run_id: values_of(
+            measured.get(part.run_id, ()), facts[part.run_id], part.seconds, None,
+            electric=simulated or not facts[part.run_id].simulated,
+        ).values
+        for part in parts
+    }  # fmt: skip
+    whole = len({parts_of(until[run]) for run in until if run not in deleted}) == 1
     known: dict[str, float | Reason] = {}
     for part in parts:
         run = part.run_id
         electric = simulated or not facts[run].simulated
-        values = values_of(measured.get(run, ()), facts[run], part.seconds, None, electric=electric).values
+        joules = total_of(until[run]) if whole else until[run].get(ENERGY_KEY)
         if run in deleted:
             known[run] = Reason("raw_samples_deleted")
-        elif not electric:
-            known[run] = Reason("gpus_simulated")
+        elif joules is None:
+            known[run] = Reason("no_own_energy" if electric else "gpus_simulated")
         else:
-            known[run] = values.get(ENERGY_KEY, Reason("no_own_energy"))
+            known[run] = joules
     return known

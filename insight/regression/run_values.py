@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hypergauge.core.errors import BadRequest, did_you_mean
-from hypergauge.insight.comparison.columns import COLUMNS, ENERGY_KEY, is_of_total
+from hypergauge.insight.comparison.columns import COLUMNS, DATA_WAIT, ENERGY_KEY, MFU, is_of_total
 from hypergauge.insight.comparison.comparison import Comparison
 from hypergauge.insight.comparison.entry import Entry
 from hypergauge.sql.queries.charts.axes import Pace, paces
@@ -18,7 +18,13 @@ _SHORT = {"duration": "duration_seconds", "energy": ENERGY_KEY}
 _PACED = {"step_time": "step", "epoch_time": "epoch", "throughput": "step"}
 # Names that any run may have: short ones, and columns of a comparison.
 _KNOWN = (*_SHORT, *_PACED, "duration_seconds", *(column.key for column in COLUMNS))
-_UNITS = {"cpu_utilization": "cores", "gpu_utilization": "ratio", "gpu_sm_active": "ratio"}
+_UNITS = {
+    "cpu_utilization": "cores",
+    "gpu_utilization": "ratio",
+    "gpu_sm_active": "ratio",
+    DATA_WAIT: "ratio",
+    MFU: "ratio",
+}
 _SUFFIXES = ("seconds", "bytes", "watts", "joules")
 
 

@@ -89,7 +89,10 @@ def power_by_minute(
 def reached(
     connection: Connection, run_ids: Sequence[str], key: str, comparison: str, value: float
 ) -> dict[str, Reached]:
-    """Return by run the first time that a software metric met a target. Runs without the metric are missing."""
+    """Return by run the first time that a software metric met a target. Runs without the metric are missing.
+
+    The losses of a run that watches its training stand in for a metric of that name: each is the mean since the one before.
+    """
     if comparison not in COMPARISONS:
         raise ValueError(comparison)
     best = "max" if comparison.startswith(">") else "min"
@@ -97,9 +100,16 @@ def reached(
         connection,
         Reached,
         f"""
-            select run_id, min(time) filter (where value {comparison} %s) as time, {best}(value) as best
-            from software_metrics where run_id = any(%s) and key = %s group by run_id
+            with logged as (
+                select run_id, time, value from software_metrics where run_id = any(%(runs)s) and key = %(key)s
+            ), watched as (
+                select run_id, time, mean as value from tensor_stats
+                where run_id = any(%(runs)s) and run_id not in (select run_id from logged)
+                  and collection = 'losses' and name = %(key)s
+            )
+            select run_id, min(time) filter (where value {comparison} %(value)s) as time, {best}(value) as best
+            from (select * from logged union all select * from watched) x group by run_id
             """,  # noqa: S608 - only our own text
-        (value, list(run_ids), key),
+        {"runs": list(run_ids), "key": key, "value": value},
     )
     return {row.run_id: row for row in rows}

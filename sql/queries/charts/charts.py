@@ -187,13 +187,16 @@ def software_keys(connection: Connection, run_ids: Sequence[str]) -> dict[str, s
 
 
 def software_curves(connection: Connection, run_ids: Sequence[str], keys: Sequence[str], points: int) -> list[Curve]:
-    """Return the curves of software metrics over seconds since each run's start, each with at most `points` points."""
+    """Return the curves of software metrics over seconds since each run's start, each with at most `points` points.
+
+    Values that were NaN or infinite are NaN.
+    """
     with connection.cursor(row_factory=class_row(Curve)) as cursor:
         return cursor.execute(
             """
             select run as label, key as metric, '' as scope, array_agg(x order by x) as x,
-                   array_agg(value order by x) as value, array_agg(low order by x) as low,
-                   array_agg(high order by x) as high
+                   array_agg(coalesce(value, 'NaN') order by x) as value, array_agg(coalesce(low, 'NaN') order by x) as low,
+                   array_agg(coalesce(high, 'NaN') order by x) as high
             from software_chart(%(runs)s, %(keys)s, 'time', %(points)s) group by run, key
             """,
             {"runs": list(run_ids), "keys": list(keys), "points": points},

@@ -210,8 +210,8 @@ def test_a_logged_curve_has_as_many_points_as_can_be_seen(world: World) -> None:
     assert 100 <= len(by_time) <= 101
     assert [x for x, *_ in by_time] == sorted(x for x, *_ in by_time)
     assert max(high for *_, high in by_time) == 50, "a peak is not lost"
-    by_step = rows(world, "select x, value from software_chart(%s, '{loss,lr}', 'step', 10000)", [run])
-    assert by_step[:2] == [(0, 1), (1, 1)]
+    by_step = rows(world, "select x, value, key from software_chart(%s, '{loss,lr}', 'step', 10000)", [run])
+    assert by_step[:3] == [(0, 1, "loss"), (1, 1, "loss"), (1, None, "lr")], "what was NaN is a gap"
     assert len(by_step) == 5000
 
 

@@ -29,6 +29,9 @@ RELATIONS = {
     "spans": "run_id span_id parent_id name kind step started_at ended_at pid thread data_wait samples tokens flops",
     "tensor_stats": "run_id step time pid collection name size min max mean std l1 l2 zeros nonfinite saturated update_ratio "
     "p05 p25 p50 p75 p95",
+    "run_throughput": "run_id steps seconds steps_per_second samples tokens samples_per_second tokens_per_second "
+    "flops_per_second data_wait_share mfu",
+    "gpu_peaks": "model pattern fp16 tf32 fp32 fp8 slices source",
     "rule_firings": "run_id rule started_at ended_at severity evidence",
     "highlights": "run_id started_at ended_at kind text weight",
     "rule_actions": "run_id rule started_at action severity evidence asked_at begun_at ended_at outcome detail",

@@ -88,6 +88,10 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "20/1/1: no cost_energy and no co2_grams: it has no measured energy of its own.",
     ),
     ("not_logged", RUNS, {"metrics": ["loss"]}, "loss: not logged in 20/1/1, 20/2/1."),
+    (
+        "not_finite", RUNS, {"metrics": ["loss"], "steps": [12, 7]},
+        "loss: NaN or infinite, first at step 12 of 20/1/1, step 7 of 20/2/1.",
+    ),
     ("not_measured", RUNS, {"metrics": ["load", "threads"]}, "load, threads: not measured in 20/1/1, 20/2/1."),
     (
         "scopes_differ", RUNS[:1], {"metrics": ["gpu_power"], "scope": "instance"},
@@ -187,6 +191,11 @@ REASONS: list[tuple[str, dict[str, Any], str]] = [
         "no_price", {"file": "tariff.toml", "kind": "gpu", "name": "NVIDIA L4", "priced": ["A100", "H100"]},
         "tariff.toml has no price for the GPU NVIDIA L4, but for A100, H100",
     ),
+    (
+        "no_peak_flops", {"model": "NVIDIA X1"},
+        "the peak FLOPS of NVIDIA X1 are unknown; `peak_flops` in bench.toml gives them",
+    ),
+    ("no_peak_flops", {"model": None}, "the peak FLOPS of its host are unknown; `peak_flops` in bench.toml gives them"),
     ("target_missed", {"target": "accuracy>=0.95", "best": 0.912345}, "it never reached accuracy>=0.95 (0.9123 at best)"),
     ("metric_not_logged", {"key": "accuracy"}, "it has not logged accuracy"),
     (

@@ -179,6 +179,29 @@ comment on column spans.samples is 'samples that a step trained on; null where u
 comment on column spans.tokens is 'tokens that a step trained on; null where unknown';
 comment on column spans.flops is 'floating-point operations of the model in a step; null where unknown';
 
+comment on view run_throughput is 'Throughput of each run with tracked steps, over the time that the steps cover. A value is null where the steps do not know it.';
+comment on column run_throughput.run_id is 'run';
+comment on column run_throughput.steps is 'tracked steps that ended, of all ranks';
+comment on column run_throughput.seconds is 'time that the steps and their waits for data cover, each moment once';
+comment on column run_throughput.steps_per_second is 'steps of a rank by their time: the inverse of a step''s mean duration';
+comment on column run_throughput.samples is 'samples of all steps and ranks';
+comment on column run_throughput.tokens is 'tokens of all steps and ranks';
+comment on column run_throughput.samples_per_second is 'samples by the time of the steps that count them';
+comment on column run_throughput.tokens_per_second is 'tokens by the time of the steps that count them';
+comment on column run_throughput.flops_per_second is 'floating-point operations of the model by the time of the steps that know them';
+comment on column run_throughput.data_wait_share is 'share of the steps'' time in which they waited for data, 0 to 1';
+comment on column run_throughput.mfu is 'model FLOPs utilization: flops_per_second by the dense FP16 and BF16 peak of the run''s devices; null where a device is unknown';
+
+comment on view gpu_peaks is 'Peaks of GPU models in FLOPS after the vendors'' data sheets, dense: without structured sparsity.';
+comment on column gpu_peaks.model is 'model';
+comment on column gpu_peaks.pattern is 'regular expression of the names that drivers report; the first match counts';
+comment on column gpu_peaks.fp16 is 'FP16 and BF16 in tensor or matrix cores, accumulated in FP32; a V100 and a T4 have no BF16';
+comment on column gpu_peaks.tf32 is 'TF32; null without it';
+comment on column gpu_peaks.fp32 is 'FP32 outside tensor cores';
+comment on column gpu_peaks.fp8 is 'FP8; null without it';
+comment on column gpu_peaks.slices is 'compute slices under MIG; null without MIG';
+comment on column gpu_peaks.source is 'document of the vendor';
+
 comment on view tensor_stats is 'Reductions of tensors of a training, by watched step. A reduction is null where it was not computed, is not finite or does not apply.';
 comment on column tensor_stats.run_id is 'run';
 comment on column tensor_stats.step is 'training step, from 0';

@@ -174,7 +174,7 @@ $$;
 
 -- Return software metrics of runs as curves of at most `p_points` points: over steps, or over the seconds of an axis of time;
 -- of the first `p_max_runs` runs, in the order of `run_chart`, or of all where null. A point is the mean of the values up to
--- the next point.
+-- the next point; null where all of them were NaN or infinite, so that a curve has a gap there.
 create or replace function bench_internal.software_chart(p_runs text[], p_keys text[], p_align text default 'time',
                                           p_points integer default 500, p_max_runs integer default null)
 returns table (x float8, run text, key text, value float8, low float8, high float8)
@@ -188,7 +188,7 @@ language sql stable as $$
     ), statistics as (
         select run_id, o.run, s.key, case when p_align = 'step' then s.step else s.elapsed - o.zero end::float8 as x, s.value
         from origins o join software_metrics s using (run_id)
-        where s.key = any(p_keys) and s.value is not null and (p_align = 'step' or o.zero is not null)
+        where s.key = any(p_keys) and (p_align = 'step' or o.zero is not null)
     ), wide as (
         select run_id, key, greatest(max(x) - min(x), 1e-9) / p_points as step, min(x) as first, count(*) as n
         from statistics group by run_id, key

@@ -36,6 +36,12 @@ language sql stable as $$
     from lines window one as (partition by quantity)
 $$;
 
+-- Return the software metrics of runs that were NaN or infinite, which are stored as null, and the first such step.
+create or replace function bench_internal.not_finite(p_runs text[]) returns table (run_id text, key text, step bigint)
+language sql stable as $$
+    select run_id, key, min(step) from software_metrics where run_id = any(p_runs) and value is null group by run_id, key
+$$;
+
 -- Return the notices of charts of runs: see `notice_codes` and `notice_text`. Labels are in the order of `p_runs`. `p_from` and
 -- `p_to` are the range of an aligned chart, in 1970; null where the range does not matter.
 create or replace function bench_internal.chart_notice(p_runs text[], p_quantities text[], p_max_series integer default 40,
@@ -81,6 +87,9 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         where a.started_at is not null
           and not exists (select from measured m where m.run_id = a.run_id and m.quantity = q.quantity)
         group by q.quantity
+        union all
+        select 'not_finite', key, array_agg(run order by nth), jsonb_build_object('steps', array_agg(step order by nth))
+        from not_finite(array(select run_id from requested)) join requested using (run_id) group by key
         union all
         select case when scopes_differ then 'scopes_differ' else 'wide_scope' end, quantity, array_agg(run order by nth),
                jsonb_build_object('scope', scope)

@@ -1,5 +1,10 @@
 -- The page of one run, except its curves.
 
+-- Return a rate with three significant digits: `12.3 steps/s`; null for an unknown one.
+create or replace function bench_internal.throughput_text(p_rate float8, p_unit text) returns text language sql immutable as $$
+    select case when p_rate > 0 then trim_scale(round(p_rate::numeric, greatest(2 - floor(log(p_rate))::integer, 0))) end || ' ' || p_unit
+$$;
+
 -- Return a run in lines of `what` and `value`, without empty ones. Coverage is known once the summary is stored.
 create or replace function bench_dashboard.run_card(p_run text)
 returns table (what text, value text) language sql stable rows 20 as $$
@@ -24,8 +29,14 @@ returns table (what text, value text) language sql stable rows 20 as $$
                                    || 'every ' || round(q.interval_seconds::numeric, 1) || ' s' end),
         (13, 'overhead', round(100 * q.overhead::numeric, 1) || ' % of the host''s cores, for the exporters'),
         (14, 'throttled', case when q.throttled then 'the clocks of its GPUs were kept down at some time' end),
-        (15, 'id', r.run_id),
-        (16, 'MLflow''s id', r.mlflow_run_id)
+        (15, 'throughput', (
+            select concat_ws(', ', throughput_text(t.samples_per_second, 'samples/s'), throughput_text(t.tokens_per_second, 'tokens/s'),
+                             throughput_text(t.steps_per_second, 'steps/s'),
+                             'MFU ' || round(100 * (t.flops_per_second / peak_flops(r.run_id))::numeric, 1) || ' %',
+                             round(100 * t.data_wait_share::numeric, 1) || ' % of it waiting for data')
+            from throughput(r.run_id) t)),
+        (16, 'id', r.run_id),
+        (17, 'MLflow''s id', r.mlflow_run_id)
     ) as x (ord, what, value)
     where r.run_id = p_run and x.value <> '' order by x.ord
 $$;
@@ -75,6 +86,9 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         union all
         select 'watch_failed', array[max(label)], jsonb_build_object('problems', jsonb_agg(problem order by problem))
         from run join tensor_problems using (run_id) having count(*) > 0
+        union all
+        select 'not_finite', array[label], jsonb_build_object('metrics', jsonb_build_array(key), 'steps', jsonb_build_array(f.step))
+        from run cross join lateral not_finite(array[run_id]) f
         union all
         select 'gpus_left_out', array[max(label)], jsonb_build_object('total', count(*), 'drawn', p_most)
         from run join placements p using (run_id) having count(*) > p_most
@@ -185,7 +199,7 @@ create or replace function bench_dashboard.run_logged(
 language sql stable as $$
     select min(time), key, avg(value), min(value), max(value)
     from software_metrics
-    where run_id = p_run and key = any(p_keys) and time >= run_logged.start and time < run_logged.stop and value is not null
+    where run_id = p_run and key = any(p_keys) and time >= run_logged.start and time < run_logged.stop
     group by key, date_bin(make_interval(secs => greatest(run_logged.step_ms, 1) / 1000), time,
                            timestamptz '2000-01-03 00:00:00+00')
     order by 1, 2

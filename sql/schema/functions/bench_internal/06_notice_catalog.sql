@@ -33,6 +33,7 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('partial_gpu_coverage', 'warning', '{shares}', 'GPUs measured for less than 90 % of the time'),
            ('missing_metrics', 'warning', '{columns,reason}', 'a run lacks columns that it should have'),
            ('not_logged', 'warning', '{metrics}', 'a software metric that some runs did not log'),
+           ('not_finite', 'warning', '{metrics,steps}', 'a software metric that was NaN or infinite, and the first such step of each run'),
            ('not_measured', 'warning', '{metrics}', 'a quantity without samples'),
            ('scopes_differ', 'warning', '{metrics,scope}', 'scopes that differ between runs'),
            ('wide_scope', 'warning', '{metrics,scope}', 'values of a shared GPU or the whole host'),
@@ -62,7 +63,7 @@ $$;
 
 -- Return the catalog of reasons: code, names of the values, and meaning.
 create or replace function bench_internal.reason_catalog()
-returns table (reason text, "values" text[], about text) language sql immutable rows 15 as $$
+returns table (reason text, "values" text[], about text) language sql immutable rows 16 as $$
     values ('no_axis', '{align}'::text[], 'a run without the axis'),
            ('raw_samples_deleted', '{}', 'a run whose raw samples are deleted'),
            ('outside_part', '{}', 'a run without the chosen part'),
@@ -71,6 +72,7 @@ returns table (reason text, "values" text[], about text) language sql immutable 
            ('no_energy_curve', '{}', 'a run with an energy, but none over time'),
            ('gpus_simulated', '{}', 'simulated GPUs, without `--simulated`'),
            ('no_price', '{file,kind,name,priced}', 'a GPU or host without a price in the tariff; `priced` have one'),
+           ('no_peak_flops', '{model}', 'a run with a device of unknown peak FLOPS; `model` is its model, null for the host'),
            ('target_missed', '{target,best}', 'a run that never reached the target; `best` is its best value'),
            ('metric_not_logged', '{key}', 'a run that did not log the target''s metric'),
            ('not_simultaneous', '{passes}', 'a workload whose latest attempts ran at different times; `passes` are the simultaneous runs'),
@@ -214,6 +216,8 @@ create or replace function bench_internal.notice_reason(p_values jsonb) returns 
         when 'no_price' then format('%s has no price for the %s %s, but for %s', p_values ->> 'file',
                                     case p_values ->> 'kind' when 'gpu' then 'GPU' else p_values ->> 'kind' end,
                                     p_values ->> 'name', notice_list(p_values -> 'priced'))
+        when 'no_peak_flops' then format('the peak FLOPS of %s are unknown; `peak_flops` in bench.toml gives them',
+                                         coalesce(p_values ->> 'model', 'its host'))
         when 'target_missed' then
             concat('it never reached ', p_values ->> 'target',
                    ' (' || to_char((p_values ->> 'best')::numeric, '9.999EEEE')::float8 || ' at best)')
@@ -291,6 +295,10 @@ returns text language sql immutable as $$
         when 'missing_metrics' then
             format('%s: no %s: %s.', some_of(p_runs), notice_list(p_values -> 'columns', ' and no '), notice_reason(p_values))
         when 'not_logged' then format('not logged in %s.', some_of(p_runs))
+        when 'not_finite' then
+            format('NaN or infinite, first at %s.',
+                   (select some_of(array_agg(format('step %s of %s', step, run) order by nth))
+                    from rows from (unnest(p_runs), jsonb_array_elements_text(p_values -> 'steps')) with ordinality as x (run, step, nth)))
         when 'not_measured' then format('not measured in %s.', some_of(p_runs))
         when 'scopes_differ' then format('%s in %s.', notice_scope(p_values ->> 'scope'), some_of(p_runs))
         when 'wide_scope' then notice_scope(p_values ->> 'scope') || '.'
@@ -366,6 +374,7 @@ create or replace function bench_dashboard.notice_title(p_code text) returns tex
         when 'partial_gpu_coverage' then 'gaps in the data of GPUs'
         when 'missing_metrics' then 'missing metrics'
         when 'not_logged' then 'runs that did not log the metric'
+        when 'not_finite' then 'values that were NaN or infinite'
         when 'not_measured' then 'runs without the metric'
         when 'scopes_differ' then 'own and shared values mixed'
         when 'wide_scope' then 'values of shared GPUs or hosts'

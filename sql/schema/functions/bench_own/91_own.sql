@@ -118,7 +118,7 @@ declare
     relation text;
     definition text;
 begin
-    foreach relation in array array['run_samples', 'run_summary', 'run_flags', 'run_quality', 'devices', 'run_list', 'tensor_stats'] loop
+    foreach relation in array array['run_samples', 'run_summary', 'run_flags', 'run_quality', 'devices', 'run_list', 'run_throughput', 'tensor_stats'] loop
         perform set_config('search_path', 'bench, bench_internal, bench_dashboard, public', true);
         definition := pg_get_viewdef(relation::regclass);
         perform set_config('search_path', 'bench_own, bench, bench_internal, bench_dashboard, public', true);
@@ -164,7 +164,7 @@ begin
     grant select on all tables in schema bench_own to bench_reader_own;
     revoke all on all tables in schema bench, bench_internal, bench_dashboard from bench_reader_own;
     -- Relations without data of users.
-    grant select on bench.metrics, bench_internal.retention, bench_internal.migrations, bench_internal.functions_digest to bench_reader_own;
+    grant select on bench.metrics, bench.gpu_peaks, bench_internal.retention, bench_internal.migrations, bench_internal.functions_digest to bench_reader_own;
     grant execute on function bench_own.mine, bench_own.sets, bench_own.my_places, bench_own.run_chart,
                               bench_own.workload_chart to bench_reader_own;
 exception when insufficient_privilege or undefined_object then

@@ -1,0 +1,72 @@
+-- Dense peaks of GPU models, without structured sparsity, and the throughput of the steps of runs.
+
+-- Return the peaks of GPU models in FLOPS: of FP16 and BF16 in tensor or matrix cores with accumulation in FP32, of TF32, of FP32
+-- outside tensor cores, and of FP8. Null where a GPU lacks the format. `pattern` matches names as drivers report them; the first
+-- match counts. `slices` are the compute slices under MIG. Each row is from the vendor's document in `source`, where a figure
+-- with sparsity is halved. A device of an MI250 or MI250X is one of its two dies, as ROCm lists them.
+create or replace function bench_internal.gpu_peak_list()
+returns table (model text, pattern text, fp16 float8, tf32 float8, fp32 float8, fp8 float8, slices integer, source text)
+language sql immutable rows 32 as $$
+    values ('B200', '\mB200\M', 2250e12, 1100e12, 75e12, 4500e12, 7, 'NVIDIA Blackwell data sheet, HGX B200'),
+           ('GB200', '\mGB200\M', 2500e12, 1250e12, 80e12, 5000e12, 7, 'NVIDIA Blackwell data sheet, GB200 NVL72'),
+           ('H200 NVL', '\mH200 NVL\M', 835.5e12, 417.5e12, 60e12, 1670.5e12, 7, 'NVIDIA H200 data sheet'),
+           ('H200', '\mG?H200\M', 989.5e12, 494.5e12, 67e12, 1979e12, 7, 'NVIDIA H200 and GH200 data sheets'),
+           ('H100 PCIe', '\mH100 PCIe\M', 756.5e12, 378e12, 51e12, 1513e12, 7, 'NVIDIA H100 data sheet of 2022'),
+           ('H100 NVL', '\mH100 NVL\M', 835.5e12, 417.5e12, 60e12, 1670.5e12, 7, 'NVIDIA H100 data sheet'),
+           ('H100 SXM', '\mH100\M', 989.5e12, 494.5e12, 67e12, 1979e12, 7, 'NVIDIA H100 data sheet'),
+           ('A100', '\mA100\M', 312e12, 156e12, 19.5e12, null, 7, 'NVIDIA A100 data sheet'),
+           ('A30', '\mA30\M', 165e12, 82e12, 10.3e12, null, 4, 'NVIDIA A30 data sheet'),
+           ('A40', '\mA40\M', 149.7e12, 74.8e12, 37.4e12, null, null, 'NVIDIA A40 data sheet'),
+           ('A10', '\mA10\M', 125e12, 62.5e12, 31.2e12, null, null, 'NVIDIA A10 data sheet'),
+           ('L40S', '\mL40S\M', 362.05e12, 183e12, 91.6e12, 733e12, null, 'NVIDIA L40S data sheet'),
+           ('L40', '\mL40\M', 181.05e12, 90.5e12, 90.5e12, 362e12, null, 'NVIDIA L40 data sheet'),
+           ('L4', '\mL4\M', 121e12, 60e12, 30.3e12, 242.5e12, null, 'NVIDIA L4 data sheet'),
+           ('V100S', '\mV100S\M', 130e12, null, 16.4e12, null, null, 'NVIDIA V100 data sheet'),
+           ('V100 PCIe', '\mV100-PCIE\M', 112e12, null, 14e12, null, null, 'NVIDIA V100 data sheet'),
+           ('V100 SXM2', '\mV100-SXM', 125e12, null, 15.7e12, null, null, 'NVIDIA V100 data sheet'),
+           ('T4', '\mT4\M', 65e12, null, 8.1e12, null, null, 'NVIDIA T4 data sheet'),
+           ('RTX 5090', '\mRTX 5090$', 209.5e12, 104.8e12, 104.8e12, 419e12, null, 'NVIDIA RTX Blackwell GPU architecture, appendix A'),
+           ('RTX 4090', '\mRTX 4090$', 165.2e12, 82.6e12, 82.6e12, 330.3e12, null, 'NVIDIA Ada GPU architecture, appendix A'),
+           ('RTX 3090', '\mRTX 3090$', 71e12, 35.6e12, 35.6e12, null, null, 'NVIDIA Ampere GA102 GPU architecture, appendix A'),
+           ('MI325X', '\mMI325X\M', 1307.4e12, 653.7e12, 163.4e12, 2614.9e12, null, 'AMD Instinct MI325X data sheet'),
+           ('MI300X', '\mMI300X\M', 1307.4e12, 653.7e12, 163.4e12, 2614.9e12, null, 'AMD Instinct MI300X data sheet'),
+           ('MI250X', '\mMI250X\M', 191.5e12, null, 23.95e12, null, null, 'AMD Instinct MI200 data sheet'),
+           ('MI250', '\mMI250\M', 181.05e12, null, 22.65e12, null, null, 'AMD Instinct MI200 data sheet'),
+           ('MI210', '\mMI210\M', 181e12, null, 22.6e12, null, null, 'AMD Instinct MI210 data sheet')
+$$;
+
+-- Return the seconds of a set of intervals, each moment once.
+create or replace function bench_internal.seconds_of(p_times tstzmultirange) returns float8 language sql immutable as $$
+    select sum(extract(epoch from upper(piece) - lower(piece)))::float8 from unnest(p_times) piece
+$$;
+
+-- Return what the tracked steps of a run say about its throughput, in those of the given times; no row without such steps. A step
+-- belongs to the times that contain its midpoint.
+--
+-- A step takes the time of its span, and the wait for its data before it, as far as the previous step of its thread had ended.
+-- Times of ranks that overlap count once; samples, tokens and floating-point operations add up. Only steps that know an amount
+-- count for its rate. Waits are a share of the time of each rank, and steps per second are those of a rank.
+create or replace function bench_internal.throughput(p_run text, p_times tstzmultirange default '{(,)}')
+returns table (steps bigint, seconds float8, steps_per_second float8, samples float8, tokens float8, samples_per_second float8,
+               tokens_per_second float8, flops_per_second float8, data_wait_share float8) language sql stable as $$
+    with tracked as (
+        select *, lag(ended_at) over (partition by pid, thread order by started_at) as before
+        from spans where run_id = p_run and kind = 'step' and ended_at >= started_at
+    ), timed as (
+        select tstzrange(greatest(started_at - make_interval(secs => least(coalesce(data_wait, 0), 1e8)), least(before, started_at)),
+                         ended_at) as time, data_wait, samples, tokens, flops
+        from tracked where p_times @> started_at + (ended_at - started_at) / 2
+    ), lasting as (
+        select *, extract(epoch from upper(time) - lower(time))::float8 as took from timed
+    ), sums as (
+        select count(*) as steps, seconds_of(range_agg(time)) as seconds, sum(took) as took,
+               sum(samples) as samples, seconds_of(range_agg(time) filter (where samples is not null)) as sampled,
+               sum(tokens) as tokens, seconds_of(range_agg(time) filter (where tokens is not null)) as read,
+               sum(flops) as flops, seconds_of(range_agg(time) filter (where flops is not null)) as computed,
+               sum(data_wait) as waited, sum(took) filter (where data_wait is not null) as waiting
+        from lasting having count(*) > 0
+    )
+    select steps, coalesce(seconds, 0), steps / nullif(took, 0), samples, tokens, samples / nullif(sampled, 0),
+           tokens / nullif(read, 0), flops / nullif(computed, 0), least(waited / nullif(waiting, 0), 1)
+    from sums
+$$;
