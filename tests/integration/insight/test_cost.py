@@ -215,3 +215,37 @@ def test_a_cost_in_the_part_that_runs_have_in_common(world: World, tmp_path: Pat
     for position, entry in enumerate(found.entries, 1):
         expected = 100 * position * 60 / 3.6e6 * (0.2 + 0.1)
         assert entry.values["cost_eur"] == pytest.approx(expected, rel=0.02)
+
+
+def test_watched_losses_stand_in_for_a_metric(world: World) -> None:
+    """One run logs a loss, and the other only watches its training: a row of the mean every ten seconds."""
+    for position in (1, 2):
+        run = world.run(START, START + 60, position=position)
+        world.connection.execute("insert into tensor_sets values (%s, '1', 'losses', '{loss}', '{10}')", (run,))
+        for at in range(1, 6):
+            world.connection.execute(
+                "insert into tensor_steps (run_id, tensor_set, step, time, mean) values (%s, '1', %s, to_timestamp(%s), %s)",
+                (run, at, START + 10 * at, [1 / at]),
+            )
+        if position == 1:
+            store_software_metrics(world.connection, run, [SoftwareMetric("loss", 1, START + 42, 0.1)])
+    found = compare(world.connection, ["20"], further=[towards(Target.parse("loss<=0.26"))]).entries
+    assert [entry.values["time_to_target_seconds"] for entry in found] == pytest.approx([42, 40])
+
+
+def test_energy_to_a_target_is_the_total_where_all_runs_have_the_same_parts(world: World) -> None:
+    for position in (1, 2):
+        run = world.run(START, START + 60, position=position)
+        times = [START + 0.5 + at for at in range(60)]
+        for domain, watts in (("package", 50.0), ("dram", 5.0))[: 3 - position]:
+            labels = {"domain": domain, "method": "cpu_time", "run_id": run}
+            world.write(world.gauge("bench_rapl_attributed_energy_joules_total", times, [watts] * 60, labels, "rapl"))
+        logged(world, run, START, [0.5, 0.6, 0.99])
+    target = towards(Target.parse("accuracy>=0.9"))
+    [alone] = compare(world.connection, ["20/1/1"], further=[target]).entries
+    assert alone.values["energy_to_target_joules"] == pytest.approx(55 * 20, rel=0.05)
+    assert (
+        "energy is that of CPU packages, memory" in sheet(compare(world.connection, ["20/1/1"], further=[target])).notes
+    )
+    both = compare(world.connection, ["20"], further=[target]).entries
+    assert not any("energy_to_target_joules" in entry.values for entry in both), "neither has an energy of GPUs"

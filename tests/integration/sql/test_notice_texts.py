@@ -195,7 +195,6 @@ REASONS: list[tuple[str, dict[str, Any], str]] = [
         "no_peak_flops", {"model": "NVIDIA X1"},
         "the peak FLOPS of NVIDIA X1 are unknown; `peak_flops` in bench.toml gives them",
     ),
-    ("no_peak_flops", {"model": None}, "the peak FLOPS of its host are unknown; `peak_flops` in bench.toml gives them"),
     ("target_missed", {"target": "accuracy>=0.95", "best": 0.912345}, "it never reached accuracy>=0.95 (0.9123 at best)"),
     ("metric_not_logged", {"key": "accuracy"}, "it has not logged accuracy"),
     (

@@ -134,7 +134,7 @@ def test_no_relation_of_any_schema_gives_anything_away(shared: Shared) -> None:
                 for word in (SECRET, str(VALUE), shared.theirs):
                     assert word not in row, f"{schema}.{name}: {row}"
         open_ = {name for schema, name in read if schema in OURS}
-        assert open_ == {"metrics", "retention", "migrations", "functions_digest"}
+        assert open_ == {"metrics", "retention", "migrations", "functions_digest", "gpu_peaks"}
         assert {name for schema, name in read if schema == "bench_own"} >= {"runs", "samples", "samples_10s", "series"}
         if shared.timescaledb:
             assert not any(name.startswith(("_hyper", "compress_hyper", "_materialized")) for _, name in read)
@@ -156,6 +156,7 @@ FUNCTIONS = [
     "workload_chart(%(workloads)s, '{gpu_power}', null, null, 1000, true, 40)",
     "chart_notice(array[%(run)s], '{gpu_power}')", "run_listeners(array[%(run)s])", "last_sign_of_life(%(run)s)",
     "chosen_experiments('{66,newest}')", "bench_own.mine()", "chart_firings(array[%(run)s, %(mine)s])",
+    "throughput(%(run)s)", "device_peaks(%(run)s)", "not_finite(array[%(run)s])",
 ]  # fmt: skip
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -83,3 +86,46 @@ def test_a_step_may_be_any_number(tmp_path: Path) -> None:
         pass
     spans = list(read_spans(tmp_path / "spans"))
     assert [(span.name, span.step) for span in spans] == [("ab", None), ("step", 3)]
+
+
+def test_steps_have_what_was_counted_and_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "spans"
+    track = Track(str(path))
+
+    def batches() -> Iterator[list[int]]:
+        for _ in range(2):
+            time.sleep(0.02)
+            yield [1, 2, 3]
+
+    for number, batch in enumerate(track.data(batches())):
+        with track.step(number):
+            track.count(samples=len(batch), flops=100)
+            track.count(samples=1, tokens=7)
+    with track.step(2):
+        pass
+    first, second, last = (json.loads(line) for line in path.read_text().splitlines())
+    for step in (first, second):
+        assert (step["samples"], step["tokens"], step["flops"]) == (4, 7, 100)
+        assert step["data_wait"] >= 0.02
+    # The end of the data was waited for, but it is no item.
+    assert not {"samples", "tokens", "flops", "data_wait"} & last.keys()
+
+
+def test_measured_data_looks_like_the_original(tmp_path: Path) -> None:
+    class Loader(list[int]):
+        dataset = "digits"
+
+    for track in (Track(str(tmp_path / "spans")), Track(None)):
+        data = track.data(Loader([5, 6]))
+        assert (len(data), list(data), list(data), data.dataset) == (2, [5, 6], [5, 6], "digits")  # type: ignore[arg-type, attr-defined]
+        assert bool(track.data([])) is False
+        assert copy.copy(data).dataset == "digits"  # type: ignore[attr-defined]
+        with pytest.raises(ZeroDivisionError):
+            list(track.data(1 // n for n in (1, 0)))
+    assert list(Track(str(tmp_path / "spans")).data(n for n in range(3))) == [0, 1, 2]
+
+
+def test_counting_outside_a_run_keeps_nothing() -> None:
+    track = Track(None)
+    track.count(samples=1)
+    assert track.work.samples is None

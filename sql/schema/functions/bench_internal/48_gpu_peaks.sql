@@ -53,7 +53,7 @@ returns table (steps bigint, seconds float8, steps_per_second float8, samples fl
         select *, lag(ended_at) over (partition by pid, thread order by started_at) as before
         from spans where run_id = p_run and kind = 'step' and ended_at >= started_at
     ), timed as (
-        select tstzrange(greatest(started_at - make_interval(secs => least(coalesce(data_wait, 0), 1e8)), least(before, started_at)),
+        select tstzrange(greatest(started_at - make_interval(secs => least(coalesce(data_wait, 0), 1e8)), case when before < started_at then before when before is not null then started_at end),
                          ended_at) as time, data_wait, samples, tokens, flops
         from tracked where p_times @> started_at + (ended_at - started_at) / 2
     ), lasting as (
