@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import pytest
 
 from hypergauge.insight.charts.chart import chart
+from hypergauge.insight.comparison.comparison import compare
+from hypergauge.insight.comparison.trust import trust
+from hypergauge.sql.ingest.software import SoftwareMetric, store_software_metrics
 from hypergauge.sql.ingest.tensors import store_problems
 from hypergauge.sql.runs.selection import select_runs
 from tests.support.world import World
@@ -261,3 +265,33 @@ def test_a_mean_over_fewer_runs_is_noted(world: World) -> None:
     assert ("mean_of_fewer", "warning", [], {"workloads": ["20/2"]}) in found
     drawn = chart(world.connection, select_runs(world.connection, ["20"]), ["threads"], by="workload")
     assert [one.values for one in drawn.notices if one.code == "mean_of_fewer"] == [{"workloads": ["20/2"]}]
+
+
+def test_a_metric_that_was_not_finite_is_named_and_its_curve_has_a_gap(world: World, runs: list[str]) -> None:
+    losses = [2.0, 1.0, math.nan, math.inf, 0.5]
+    for run, values in ((runs[0], losses), (runs[1], losses[:2]), (runs[2], [math.nan])):
+        begin = START + 200 * runs.index(run)
+        logged = [SoftwareMetric("loss", 10 * step, begin + step + 1, value) for step, value in enumerate(values)]
+        store_software_metrics(world.connection, run, logged)
+    expected = ("not_finite", ["20/1/1", "20/3/1"], {"metrics": ["loss"], "steps": [20, 0]})
+    assert notices(world, runs, ["threads"]) == [expected]
+    page = world.connection.execute(
+        "select code, runs, \"values\" from run_notice(%s, '-infinity', 'infinity') where code = 'not_finite'",
+        (runs[0],),
+    )
+    assert page.fetchall() == [("not_finite", ["20/1/1"], {"metrics": ["loss"], "steps": [20]})]
+    found = compare(world.connection, ["20"])
+    assert [one.runs for one in trust(world.connection, found).notices if one.code == "not_finite"] == [expected[1]]
+
+    selected = select_runs(world.connection, ["20"])
+    [first, second, third] = chart(world.connection, selected, ["loss"]).series
+    assert first.points()["value"] == [2.0, 1.0, None, None, 0.5]
+    assert [first.points()["low"], first.points()["high"]] == [first.points()["value"]] * 2
+    assert second.points()["value"] == [2.0, 1.0]
+    assert third.points()["value"] == [None]
+    by_workload = chart(world.connection, selected, ["loss"], by="workload").series
+    assert by_workload[0].points()["value"] == [2.0, 1.0, None, None, 0.5]
+    line = world.connection.execute(
+        "select value from run_logged(%s, '{loss}', '-infinity', 'infinity', 1) order by time", (runs[0],)
+    )
+    assert [value for (value,) in line] == [2.0, 1.0, None, None, 0.5]

@@ -35,11 +35,6 @@ language sql immutable rows 32 as $$
            ('MI210', '\mMI210\M', 181e12, null, 22.6e12, null, null, 'AMD Instinct MI210 data sheet')
 $$;
 
--- Return the seconds of a set of intervals, each moment once.
-create or replace function bench_internal.seconds_of(p_times tstzmultirange) returns float8 language sql immutable as $$
-    select sum(extract(epoch from upper(piece) - lower(piece)))::float8 from unnest(p_times) piece
-$$;
-
 -- Return what the tracked steps of a run say about its throughput, in those of the given times; no row without such steps. A step
 -- belongs to the times that contain its midpoint.
 --
@@ -50,23 +45,29 @@ create or replace function bench_internal.throughput(p_run text, p_times tstzmul
 returns table (steps bigint, seconds float8, steps_per_second float8, samples float8, tokens float8, samples_per_second float8,
                tokens_per_second float8, flops_per_second float8, data_wait_share float8) language sql stable as $$
     with tracked as (
-        select *, lag(ended_at) over (partition by pid, thread order by started_at) as before
-        from spans where run_id = p_run and kind = 'step' and ended_at >= started_at
+        -- Seconds since the run's start: those since 1970 leave no digits for short steps.
+        select extract(epoch from s.started_at - r.started_at)::float8 as began, extract(epoch from s.ended_at - r.started_at)::float8 as ended,
+               extract(epoch from lag(s.ended_at) over (partition by pid, thread order by s.started_at) - r.started_at)::float8 as before,
+               data_wait, samples, tokens, flops, p_times @> s.started_at + (s.ended_at - s.started_at) / 2 as counts
+        from spans s join runs r using (run_id) where run_id = p_run and kind = 'step' and s.ended_at >= s.started_at
     ), timed as (
-        select tstzrange(greatest(started_at - make_interval(secs => least(coalesce(data_wait, 0), 1e8)), case when before < started_at then before when before is not null then started_at end),
-                         ended_at) as time, data_wait, samples, tokens, flops
-        from tracked where p_times @> started_at + (ended_at - started_at) / 2
-    ), lasting as (
-        select *, extract(epoch from upper(time) - lower(time))::float8 as took from timed
+        select greatest(began - coalesce(data_wait, 0), least(before, case when before is not null then began end)) as began, ended,
+               data_wait, samples, tokens, flops
+        from tracked where counts
+    ), reached as (  -- the end of all steps that began before, and of those among them that know an amount
+        select *, max(ended) over earlier as any_end, max(case when samples is not null then ended end) over earlier as sampled_end,
+               max(case when tokens is not null then ended end) over earlier as read_end,
+               max(case when flops is not null then ended end) over earlier as computed_end
+        from timed window earlier as (order by began rows between unbounded preceding and 1 preceding)
     ), sums as (
-        select count(*) as steps, seconds_of(range_agg(time)) as seconds, sum(took) as took,
-               sum(samples) as samples, seconds_of(range_agg(time) filter (where samples is not null)) as sampled,
-               sum(tokens) as tokens, seconds_of(range_agg(time) filter (where tokens is not null)) as read,
-               sum(flops) as flops, seconds_of(range_agg(time) filter (where flops is not null)) as computed,
-               sum(data_wait) as waited, sum(took) filter (where data_wait is not null) as waiting
-        from lasting having count(*) > 0
+        select count(*) as steps, sum(greatest(ended - greatest(began, any_end), 0)) as seconds, sum(ended - began) as took,
+               sum(samples) as samples, sum(greatest(ended - greatest(began, sampled_end), 0)) filter (where samples is not null) as sampled,
+               sum(tokens) as tokens, sum(greatest(ended - greatest(began, read_end), 0)) filter (where tokens is not null) as read,
+               sum(flops) as flops, sum(greatest(ended - greatest(began, computed_end), 0)) filter (where flops is not null) as computed,
+               sum(data_wait) as waited, sum(ended - began) filter (where data_wait is not null) as waiting
+        from reached having count(*) > 0
     )
-    select steps, coalesce(seconds, 0), steps / nullif(took, 0), samples, tokens, samples / nullif(sampled, 0),
+    select steps, seconds, steps / nullif(took, 0), samples, tokens, samples / nullif(sampled, 0),
            tokens / nullif(read, 0), flops / nullif(computed, 0), least(waited / nullif(waiting, 0), 1)
     from sums
 $$;
