@@ -121,12 +121,12 @@ def test_rates_are_those_of_the_time_that_steps_cover(world: World, start: float
 
 
 def test_a_wait_within_a_step_is_not_time_twice(world: World, start: float) -> None:
+    """As of a watched model: a step begins where the last one ended, or where its phase began."""
     run = world.run(start, start + 60)
-    steps(world, run, [(start + at, start + at + 1) for at in range(10)], data_wait=0.5, samples=10)
+    steps(world, run, [(start + at, start + at + 1) for at in (*range(10), *range(20, 30))], data_wait=0.5, samples=10)
     found = view(world, run)
-    # The first step alone cannot tell whether its wait came before it.
-    assert found["seconds"] == pytest.approx(10.5)
-    assert found["data_wait_share"] == pytest.approx(5 / 10.5)
+    assert found["seconds"] == pytest.approx(20)
+    assert found["data_wait_share"] == pytest.approx(0.5)
 
 
 def test_samples_add_up_over_ranks_and_time_does_not(world: World, start: float) -> None:

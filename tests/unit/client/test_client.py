@@ -111,6 +111,21 @@ def test_steps_have_what_was_counted_and_waited_for(tmp_path: Path) -> None:
     assert not {"samples", "tokens", "flops", "data_wait"} & last.keys()
 
 
+def test_a_wait_that_a_loader_adds_itself_counts_once(tmp_path: Path) -> None:
+    track = Track(str(tmp_path / "spans"))
+
+    def watched() -> Iterator[int]:
+        for number in range(3):
+            track.work.add(data_wait=10.0)
+            yield number
+
+    for number in track.data(watched()):
+        with track.step(number):
+            pass
+    waits = [json.loads(line)["data_wait"] for line in (tmp_path / "spans").read_text().splitlines()]
+    assert waits == [10.0] * 3
+
+
 def test_measured_data_looks_like_the_original(tmp_path: Path) -> None:
     class Loader(list[int]):
         dataset = "digits"

@@ -69,6 +69,11 @@ def test_a_child_gets_the_same_settings(tmp_path: Path) -> None:
         ("home = 3\n", r"bench\.toml: home is 3, but must be a string"),
         ("lease = 'long'\n", r"bench\.toml: lease is 'long', but must be a number of seconds"),
         ("lease = 0.5\n", r"lease is 0\.5 s, but must lie between 1 s and an hour"),
+        ("peak_flops = 0\n", r"peak_flops is 0, but must be a number of FLOPS above 0"),
+        (
+            "peak_flops = '1e12'\n",
+            r"peak_flops is '1e12', but must be a number of floating-point operations per second",
+        ),
         ("grace = -1\n", r"grace is -1 s, but must lie between 0 s and a day"),
         ("profilers = 3\n", r"bench\.toml: profilers is not a section: write \[profilers\]"),
         ("[profilers]\nperf = 3\n", r"bench\.toml: \[profilers\]: perf must be a string"),
