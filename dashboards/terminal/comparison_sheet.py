@@ -75,6 +75,7 @@ _IMPORTANT = (
     EPOCH_ENERGY, SAMPLE_ENERGY, STEP_ENERGY, "cpu_energy_joules", "dram_energy_joules", "system_energy_joules",
     CO2_KEY, "further software", "cpu_seconds", "disk_read_bytes", "disk_write_bytes",
 )  # fmt: skip
+_RATES = (STEP_RATE, SAMPLE_RATE, TOKEN_RATE, FLOPS_RATE, DATA_WAIT, MFU)
 # Columns by request: others tell the same.
 _ON_REQUEST = (STEP_RATE, FLOPS_RATE, SAMPLES_PER_JOULE, TOKENS_PER_JOULE)
 _PARTS = {"gpu": "GPUs", "cpu": "CPU packages", "dram": "memory", "system": "the whole system"}
@@ -182,8 +183,8 @@ def _distinct(found: Comparison, keys: Iterable[str]) -> list[str]:
 def _names(found: Comparison, keys: Iterable[str], software: Iterable[str]) -> dict[str, str]:
     """Return the column of each name that a user may give: its key, its title, its quantity."""
     names = {one.quantity: one.key for one in reversed(COLUMNS)}
-    names |= {_heading(found, key): key for key in (*(one.key for one in COLUMNS), *keys)}
-    return names | {key: key for key in (*(one.key for one in COLUMNS), *keys, *software)}
+    keys = (*(one.key for one in COLUMNS), *_RATES, *keys)
+    return names | {_heading(found, key): key for key in keys} | {key: key for key in (*keys, *software)}
 
 
 def _chosen(name: str, names: dict[str, str], measured: Iterable[str]) -> str:

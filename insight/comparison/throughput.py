@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypergauge.insight.comparison.columns import DATA_WAIT, FLOPS_RATE, MFU, SAMPLE_RATE, STEP_RATE, TOKEN_RATE
 from hypergauge.insight.comparison.entry import Entry, Further, Missing
 from hypergauge.sql.queries.notices import Reason
-from hypergauge.sql.queries.throughput import Throughput, peaks
+from hypergauge.sql.queries.throughput import Peak, Throughput, peaks
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["peak_of_unknown", "with_throughput"]
@@ -33,9 +33,7 @@ def with_throughput(
     entries = [_with_rates(entry, found.get(entry.runs[0].run_id)) for entry in entries]
     known = peaks(connection, [entry.runs[0].run_id for entry in entries if FLOPS_RATE in entry.values])
     return [
-        _with_mfu(entry, one.flops, None if simulated else "gpus_simulated", one.unknown)
-        if (one := known.get(entry.runs[0].run_id))
-        else entry
+        _with_mfu(entry, one, simulated=simulated) if (one := known.get(entry.runs[0].run_id)) else entry
         for entry in entries
     ]
 
@@ -47,7 +45,8 @@ def peak_of_unknown(flops: float) -> Further:
         without = [entry.runs[0].run_id for entry in entries if _lacks_peak(entry)]
         known = peaks(connection, without, flops)
         return [
-            _with_mfu(entry, known[entry.runs[0].run_id].flops) if _lacks_peak(entry) else entry for entry in entries
+            _with_mfu(entry, known[entry.runs[0].run_id], simulated=True) if _lacks_peak(entry) else entry
+            for entry in entries
         ]
 
     return add
@@ -66,17 +65,19 @@ def _with_rates(entry: Entry, one: Throughput | None) -> Entry:
     return replace(entry, values={**entry.values, **{key: rate for key, rate in rates.items() if rate is not None}})
 
 
-def _with_mfu(entry: Entry, peak: float | None, refused: str | None = None, unknown: str | None = None) -> Entry:
+def _with_mfu(entry: Entry, peak: Peak, *, simulated: bool) -> Entry:
     missing = tuple(one for one in entry.missing if one.metric != MFU)
-    if entry.simulated and refused:
-        return replace(entry, missing=(*missing, Missing(MFU, entry.label, Reason(refused))))
-    if peak is None:
-        return replace(entry, missing=(*missing, Missing(MFU, entry.label, Reason(_NO_PEAK, {"model": unknown}))))
+    # A run on a host with simulated GPUs may use none of them.
+    if entry.simulated and not simulated and (peak.flops or peak.unknown):
+        return replace(entry, missing=(*missing, Missing(MFU, entry.label, Reason("gpus_simulated"))))
+    if peak.flops is None:
+        reason = Reason(_NO_PEAK, {"model": peak.unknown})
+        return replace(entry, missing=(*missing, Missing(MFU, entry.label, reason)))
     # Other runs use a part of the same peak.
     shared = (
         {MFU: "device"} if "device" in (entry.scopes.get("gpu_utilization"), entry.scopes.get("gpu_sm_active")) else {}
     )
-    values = {**entry.values, MFU: entry.values[FLOPS_RATE] / peak}
+    values = {**entry.values, MFU: entry.values[FLOPS_RATE] / peak.flops}
     return replace(entry, values=values, missing=missing, scopes={**entry.scopes, **shared})
 
 
