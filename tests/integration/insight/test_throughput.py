@@ -302,3 +302,23 @@ def test_the_time_of_ranks_is_the_union_of_their_steps(world: World, drawn: list
     assert found["seconds"] == pytest.approx(len(covered) / 10)
     assert found["samples_per_second"] == pytest.approx(10 * total / len(covered))
     assert found["steps"] == len(drawn)
+
+
+def test_the_view_answers_with_schema_bench_alone_on_the_path(world: World, start: float) -> None:
+    run = on_gpu(world, start)
+    steps(world, run, [(start, start + 1)], flops=PEAK / 2)
+    with world.connection.transaction():
+        world.connection.execute("set local search_path = bench, public")
+        assert view(world, run)["mfu"] == pytest.approx(0.5)
+
+
+def test_a_run_without_a_gpu_has_the_peak_of_its_host_beside_simulated_gpus(
+    world: World, start: float, tmp_path: Path
+) -> None:
+    run = world.run(start, start + 60, simulated=True)
+    steps(world, run, [(start, start + 1)], flops=5e12)
+    [entry] = entries(world)
+    assert [(one.metric, one.reason.code) for one in entry.missing] == [("mfu", "no_peak_flops")]
+    assert "MFU" in [column.title for column in sheet(compare(world.connection, ["20"]), ["MFU"]).columns]
+    [given] = entries(world, further=further(Settings(home=tmp_path, peak_flops=1e13), None))
+    assert given.values["mfu"] == pytest.approx(0.5)

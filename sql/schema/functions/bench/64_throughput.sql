@@ -12,13 +12,13 @@ create or replace function bench_internal.device_peaks(p_run text) returns table
     from (select distinct host, origin, gpu_uuid, gpu_instance_id from placements where run_id = p_run) p
     left join devices d on (d.host, d.gpu_uuid, d.origin) = (p.host, p.gpu_uuid, p.origin)
                        and d.gpu_instance_id is not distinct from p.gpu_instance_id
-    left join lateral (select g.* from gpu_peak_list() with ordinality as g (model, pattern, fp16, tf32, fp32, fp8, slices, source, nth)
+    left join lateral (select g.* from bench_internal.gpu_peak_list() with ordinality as g (model, pattern, fp16, tf32, fp32, fp8, slices, source, nth)
                        where d.model ~* g.pattern order by nth limit 1) k on true
 $$;
 
 -- Return the peak of a run's devices in FLOPS; `p_unknown` is that of a device of an unknown model. Null where one is unknown.
 create or replace function bench_internal.peak_flops(p_run text, p_unknown float8 default null) returns float8 language sql stable as $$
-    select case when bool_and(coalesce(peak, p_unknown) > 0) then sum(coalesce(peak, p_unknown)) end from device_peaks(p_run)
+    select case when bool_and(coalesce(peak, p_unknown) > 0) then sum(coalesce(peak, p_unknown)) end from bench_internal.device_peaks(p_run)
 $$;
 
 create or replace view run_throughput as
