@@ -115,7 +115,10 @@ class RuleEngine:
         if stop - run.started_at < _SHORTEST:
             return
         began = time.monotonic()
+        inputs = firings.inputs(reader, [run.run_id])[run.run_id]
         for one in chosen.enabled:
+            if not one.rule.can_fire(inputs):
+                continue
             window = one.rule.window(one.values) if run.ended_at is None else None
             start = run.started_at if window is None else max(run.started_at, stop - window)
             self._evaluate_rule(connection, reader, run, one, chosen.settings.limit, start, stop)

@@ -16,6 +16,9 @@ __all__ = ["Evaluated", "Swept", "replay", "store", "sweep"]
 
 Values = Mapping[str, Value]
 
+# Number of runs from which on the time of planning each rule anew for each run would dominate.
+_MANY = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
@@ -51,11 +54,21 @@ class Swept:
 def replay(
     connection: Connection, chosen: Sequence[tuple[Rule, Values]], runs: Sequence[RunInfo], limit: timedelta
 ) -> Iterator[Evaluated]:
-    """Yield the result of each rule for each started run, run by run; a running one counts until now."""
-    for run in runs:
-        for rule, values in chosen:
-            if run.started_at is not None:
-                yield _evaluate(connection, rule, values, run, run.started_at, limit)
+    """Yield the result of each rule for each started run, run by run; a running one counts until now.
+
+    With many runs, the database plans each rule once. A transaction lasts for one run.
+    """
+    inputs = firings.inputs(connection, [run.run_id for run in runs])
+    with firings.Evaluations(connection, limit, repeated=len(runs) >= _MANY) as evaluations:
+        for run in runs:
+            for rule, values in chosen:
+                if run.started_at is not None:
+                    yield (
+                        _evaluate(evaluations, rule, values, run, run.started_at, limit)
+                        if rule.can_fire(inputs[run.run_id])
+                        else Evaluated(run, rule, ())
+                    )
+            evaluations.end()
 
 
 def store(connection: Connection, evaluated: Iterable[Evaluated]) -> None:
@@ -84,11 +97,11 @@ def sweep(
 
 
 def _evaluate(
-    connection: Connection, rule: Rule, values: Values, run: RunInfo, started_at: datetime, limit: timedelta
+    evaluations: firings.Evaluations, rule: Rule, values: Values, run: RunInfo, started_at: datetime, limit: timedelta
 ) -> Evaluated:
     stop = run.ended_at or datetime.now(UTC)
     try:
-        found = rules.evaluate(connection, rule, values, run.run_id, started_at, stop, limit)
+        found = rules.evaluate(evaluations, rule, values, run.run_id, started_at, stop, limit)
     except RuleFailed as error:
         return Evaluated(run, rule, (), str(error))
     # A firing without an end ends with the run.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -30,7 +30,7 @@ __all__ = [
 
 Value = float | timedelta
 
-_BUILT_IN = tuple(Path(__file__).with_name("built_in") / topic for topic in ("gpu", "host", "training"))
+_BUILT_IN = tuple(Path(__file__).with_name("built_in") / topic for topic in ("gpu", "host", "training", "health"))
 # Published sets of defaults; the first holds the rules' own defaults.
 PRESETS = ("aws-docs", "smdebug")
 
@@ -79,6 +79,8 @@ class Rule:
         Evaluated time before now of a running run; ``None`` for all of it. See `window`.
     presets
         Values that differ from the defaults, by preset.
+    needs
+        Inputs of which a run must have at least one, or the rule cannot fire; empty if that is unknown.
     text, path, line
         Statement, and the file and line of its start.
     """
@@ -93,6 +95,11 @@ class Rule:
     text: str = field(repr=False)
     path: Path
     line: int = 1
+    needs: frozenset[str] = frozenset()
+
+    def can_fire(self, inputs: Set[str]) -> bool:
+        """Return whether the rule can fire on a run with these inputs."""
+        return not self.needs or not self.needs.isdisjoint(inputs)
 
     def values(self, preset: str | None = None, given: Mapping[str, object] | None = None) -> dict[str, Value]:
         """Return the value of each parameter: as `given`, else of the preset, else its default.
@@ -177,6 +184,7 @@ def read(path: Path) -> Rule:
         text=file.statement,
         path=path,
         line=file.statement_line,
+        needs=frozenset(file.names("needs")),
     )
     file.check_placeholders(("run", "start", "stop"), parameters)
     return made
@@ -206,17 +214,21 @@ def _preset(file: rule_file.RuleFile, name: str, parameters: Mapping[str, Parame
 
 
 def evaluate(
-    connection: Connection, rule: Rule, values: Mapping[str, Value], run_id: str, start: datetime, stop: datetime,
+    connection: Connection | firings.Evaluations, rule: Rule, values: Mapping[str, Value], run_id: str, start: datetime, stop: datetime,
     limit: timedelta,
 ) -> list[Firing]:  # fmt: skip
-    """Return the firings of a rule in a run between `start` and `stop`; see `hypergauge.sql.runs.firings.evaluate`.
+    """Return the firings of a rule in a run between `start` and `stop`.
 
     Raises
     ------
     RuleFailed
         The evaluation failed.
     """
-    found = firings.evaluate(connection, rule.text, {**values, "run": run_id, "start": start, "stop": stop}, limit)
+    given = {**values, "run": run_id, "start": start, "stop": stop}
+    if isinstance(connection, firings.Evaluations):
+        found = connection.evaluate(rule.text, given)
+    else:
+        found = firings.evaluate(connection, rule.text, given, limit)
     return [Firing(run_id, rule.name, began, ended, rule.severity, evidence) for began, ended, evidence in found]
 
 

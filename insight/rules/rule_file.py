@@ -18,7 +18,7 @@ __all__ = ["RuleFile"]
 
 T = TypeVar("T")
 
-_KEYS = ("name", "means", "advice", "severity", "lookback", "parameters", "presets")
+_KEYS = ("name", "means", "advice", "severity", "lookback", "needs", "parameters", "presets")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 
@@ -97,6 +97,13 @@ class RuleFile:
     def duration(self, key: str) -> timedelta:
         """Return a duration."""
         return self.refusing(key, durations.parse, self.words(key))
+
+    def names(self, key: str) -> list[str]:
+        """Return an optional list of names."""
+        content = self.content.get(key, [])
+        if not isinstance(content, list) or not all(isinstance(one, str) for one in content):
+            self.refuse(f'{key} is a list of names: write {key} = ["steps"]', key)
+        return content
 
     def table(self, key: str) -> dict[str, Any]:
         """Return the tables of a kind by name."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -15,7 +16,17 @@ from hypergauge.core.errors import BenchError
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import records
 
-__all__ = ["COLUMNS", "PLACEHOLDER", "Firing", "RuleFailed", "end_with_run", "evaluate", "store"]
+__all__ = [
+    "COLUMNS",
+    "PLACEHOLDER",
+    "Evaluations",
+    "Firing",
+    "RuleFailed",
+    "end_with_run",
+    "evaluate",
+    "inputs",
+    "store",
+]
 
 COLUMNS = ("started_at", "ended_at", "evidence")
 PLACEHOLDER = re.compile(r"%\((\w+)\)s")
@@ -63,36 +74,91 @@ class RuleFailed(BenchError):
 
 
 def evaluate(connection: Connection, statement: str, values: Mapping[str, Any], limit: timedelta) -> list[Found]:
-    """Run the statement of a rule, and return its rows of `COLUMNS` in order of time.
+    """Run the statement of a rule, and return its rows of `COLUMNS` in order of time; see `Evaluations`."""
+    with Evaluations(connection, limit) as evaluations:
+        return evaluations.evaluate(statement, values)
 
-    Overlapping intervals, such as those of several GPUs, are merged; the evidence then lists the values that differ.
-    The statement runs as ``bench_reader`` in its own read-only transaction, for at most `limit`. The login of
-    `connection` (in autocommit mode) does not matter. A placeholder ``%(name)s`` takes the value of that name.
 
-    Raises
-    ------
-    RuleFailed
-        The database refuses the statement, it takes too long, or its result has other columns or types.
+class Evaluations:
+    """Evaluations of rules one after the other, in a read-only transaction as ``bench_reader``.
+
+    The login of the connection (in autocommit mode) does not matter. After an error, the next evaluation begins another
+    transaction.
+
+    Parameters
+    ----------
+    limit
+        Longest time of one evaluation.
+    repeated
+        Whether the same rules are evaluated many times: each is then planned once.
     """
-    names = list(dict.fromkeys(PLACEHOLDER.findall(statement)))
-    numbered = PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", statement)
-    # As a subquery the text must be a single query: PostgreSQL refuses several statements here.
-    statement = f"select {', '.join(COLUMNS)} from (\n{numbered}\n) found order by 1 limit ${len(names) + 1}"  # noqa: S608 - that is what it is for
-    try:
-        with connection.transaction():
-            connection.execute("set transaction read only")
-            _become_reader(connection)
-            connection.execute(
-                "select set_config('statement_timeout', %s, true)", (f"{limit / timedelta(milliseconds=1):.0f}",)
-            )
-            with psycopg.RawCursor(connection) as cursor:
-                cursor.execute(statement.encode(), [*(values[name] for name in names), _MOST + 1], prepare=False)
+
+    def __init__(self, connection: Connection, limit: timedelta, *, repeated: bool = False) -> None:
+        self._connection, self._limit, self._repeated = connection, limit, repeated
+        self._transaction: ExitStack | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End the transaction. Idempotent."""
+        transaction, self._transaction = self._transaction, None
+        if transaction is not None:
+            transaction.close()
+
+    def evaluate(self, statement: str, values: Mapping[str, Any]) -> list[Found]:
+        """Run the statement of a rule, and return its rows of `COLUMNS` in order of time.
+
+        Overlapping intervals, such as those of several GPUs, are merged; the evidence then lists the values that differ.
+        A placeholder ``%(name)s`` takes the value of that name.
+
+        Raises
+        ------
+        RuleFailed
+            The database refuses the statement, it takes too long, or its result has other columns or types.
+        """
+        names = list(dict.fromkeys(PLACEHOLDER.findall(statement)))
+        numbered = PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", statement)
+        # As a subquery the text must be a single query: PostgreSQL refuses several statements here.
+        statement = f"select {', '.join(COLUMNS)} from (\n{numbered}\n) found order by 1 limit ${len(names) + 1}"  # noqa: S608 - that is what it is for
+        try:
+            self._begin()
+            with psycopg.RawCursor(self._connection) as cursor:
+                given = [*(values[name] for name in names), _MOST + 1]
+                cursor.execute(statement.encode(), given, prepare=self._repeated)
                 rows = cursor.fetchall()
-    except psycopg.Error as error:
-        if isinstance(error, psycopg.OperationalError) and not isinstance(error, psycopg.errors.QueryCanceled):
-            raise  # a lost connection, not a fault of the rule
-        raise _refused(error, statement, limit) from error
-    return _together(_checked(rows))
+        except psycopg.Error as error:
+            self._roll_back()
+            if isinstance(error, psycopg.OperationalError) and not isinstance(error, psycopg.errors.QueryCanceled):
+                raise  # a lost connection, not a fault of the rule
+            raise _refused(error, statement, self._limit) from error
+        return _together(_checked(rows))
+
+    def _begin(self) -> None:
+        if self._transaction is not None:
+            return
+        with ExitStack() as stack:
+            stack.enter_context(self._connection.transaction(force_rollback=True))
+            self._connection.execute("set transaction read only")
+            _become_reader(self._connection)
+            self._connection.execute(
+                "select set_config('statement_timeout', %s, true), set_config('plan_cache_mode', %s, true)",
+                (f"{self._limit / timedelta(milliseconds=1):.0f}", "force_generic_plan" if self._repeated else "auto"),
+            )
+            self._transaction = stack.pop_all()
+
+    def _roll_back(self) -> None:
+        with suppress(psycopg.Error):  # of a lost connection
+            self.end()
+
+
+def inputs(connection: Connection, run_ids: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Return which inputs of rules each run has; see `rule_inputs` in the database."""
+    found = connection.execute("select id, rule_inputs(id) from unnest(%s::text[]) id", (list(run_ids),)).fetchall()
+    return {run_id: frozenset(names) for run_id, names in found}
 
 
 def _become_reader(connection: Connection) -> None:

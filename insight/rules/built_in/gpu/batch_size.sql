@@ -2,6 +2,7 @@
 -- means = "The run leaves most of its cores, GPUs and GPU memory unused: its batches are too small."
 -- advice = "Increase the batch size, use a smaller GPU or a MIG instance, or run several runs on one GPU."
 -- severity = "info"
+-- needs = ["gpus"]
 -- lookback = "15 min"
 -- [parameters.cpu_threshold_p95]
 -- default = 0.7

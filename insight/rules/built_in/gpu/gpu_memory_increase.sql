@@ -2,6 +2,7 @@
 -- means = "Used GPU memory grows from one window to the next."
 -- advice = "Look for objects kept from step to step, such as losses with their graphs, or lists of outputs. If the growth is intended, check that it ends below the total memory of the GPU."
 -- severity = "warning"
+-- needs = ["gpus"]
 -- lookback = "15 min"
 -- [parameters.increase]
 -- default = 0.1

@@ -2,6 +2,7 @@
 -- means = "A GPU of the run is idle, or does no work for this run."
 -- advice = "Stop the run or place it on fewer GPUs. If the run should be working, read its output: it may hang or wait for data."
 -- severity = "warning"
+-- needs = ["gpus"]
 -- lookback = "20 min"
 -- [parameters.threshold]
 -- default = 0.05

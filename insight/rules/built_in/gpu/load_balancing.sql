@@ -2,6 +2,7 @@
 -- means = "The load on the GPUs of the run is uneven: some wait for others."
 -- advice = "Give each GPU the same share of data and model; check for work on one of them only, such as logging, evaluation or checkpoints."
 -- severity = "warning"
+-- needs = ["gpus"]
 -- lookback = "15 min"
 -- [parameters.threshold]
 -- default = 0.5

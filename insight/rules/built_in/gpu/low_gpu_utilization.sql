@@ -2,6 +2,7 @@
 -- means = "The utilization of a GPU is low or fluctuating for long."
 -- advice = "Find what the GPU waits for: see CPUBottleneck, IOBottleneck and Dataloader. Otherwise increase the batch size, share the GPU (MPS, MIG), or use a smaller one."
 -- severity = "warning"
+-- needs = ["gpus"]
 -- lookback = "15 min"
 -- [parameters.threshold_p95]
 -- default = 0.7

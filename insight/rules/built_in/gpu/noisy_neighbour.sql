@@ -2,6 +2,7 @@
 -- means = "The run's steps take longer while other runs are on its GPU or host than while it is alone."
 -- advice = "Measure the slowdowns with bench interference. Move the neighbour elsewhere, or isolate the runs with MIG or MPS."
 -- severity = "info"
+-- needs = ["steps"]
 -- [parameters.threshold]
 -- default = 0.1
 -- unit = "ratio"

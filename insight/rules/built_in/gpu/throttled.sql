@@ -2,6 +2,7 @@
 -- means = "Heat or power limits a GPU's clocks, so values of this time are not comparable with others."
 -- advice = "Check the cooling and the neighbours in the chassis (heat), or the power limit (power); then measure again."
 -- severity = "warning"
+-- needs = ["gpus"]
 -- lookback = "5 min"
 -- [parameters.threshold]
 -- default = 0.1

@@ -2,6 +2,7 @@
 -- means = "All cores are busy while the GPUs wait for data."
 -- advice = "Preprocess once, on the GPU, or in more workers (see Dataloader); give the run more cores, or fewer neighbours on the host."
 -- severity = "warning"
+-- needs = ["gpus"]
 -- lookback = "15 min"
 -- [parameters.threshold]
 -- default = 0.5

@@ -2,6 +2,7 @@
 -- means = "The host waits for its disks while the GPUs wait for data."
 -- advice = "Read fewer and larger files, keep the data on a faster disk or in memory, prefetch in more workers; write checkpoints less often, or in the background."
 -- severity = "warning"
+-- needs = ["gpus"]
 -- lookback = "15 min"
 -- [parameters.threshold]
 -- default = 0.5

@@ -3,6 +3,7 @@
 -- advice = "Check what happens in these steps: checkpoints, evaluation, a slow file, garbage collection, a new neighbour. The run's dashboard shows the hardware metrics."
 -- severity = "info"
 -- lookback = "1 h"
+-- needs = ["steps"]
 -- [parameters.stddev]
 -- default = 5
 -- help = "standard deviations above the mean from which on a step is an outlier"

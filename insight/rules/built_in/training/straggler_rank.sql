@@ -3,6 +3,7 @@
 -- advice = "Check its GPU (Throttled, a neighbour), its cores, and whether it has more data or more work, such as logging."
 -- severity = "warning"
 -- lookback = "10 min"
+-- needs = ["steps"]
 -- [parameters.threshold]
 -- default = 0.2
 -- unit = "ratio"

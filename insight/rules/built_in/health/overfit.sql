@@ -1,0 +1,51 @@
+-- name = "Overfit"
+-- means = "The validation loss is well above the training loss, and has risen well above its lowest value: the model learns the training data by heart."
+-- advice = "Use the checkpoint at the lowest validation loss. Stop earlier (see Overtraining), add data or augmentation, weight decay or dropout, or use a smaller model."
+-- severity = "warning"
+-- needs = ["losses"]
+-- [parameters.start_step]
+-- default = 0
+-- unit = "steps"
+-- help = "training step from which on the losses are compared"
+-- [parameters.patience]
+-- default = 1
+-- unit = "evaluations"
+-- help = "evaluations in a row for which this is allowed"
+-- [parameters.ratio_threshold]
+-- default = 0.1
+-- unit = "ratio"
+-- help = "excess of the validation loss over the training loss, relative to the training loss"
+-- [parameters.rise]
+-- default = 0.1
+-- unit = "ratio"
+-- help = "increase of the validation loss over its lowest value, relative to that; an excess alone is usual"
+-- [parameters.learned]
+-- default = 0.01
+-- unit = "ratio"
+-- help = "share of its start below which the validation loss is too small to matter"
+
+with losses as (
+    -- The training loss of an evaluation is the mean of the points since the one before.
+    select *, 1 + count(*) filter (where kind = 'validation')
+                  over (order by time, kind, step rows between unbounded preceding and 1 preceding) as number
+    from rule_losses(%(run)s, '-infinity', %(stop)s) where preferred and not nonfinite
+), evaluations as (
+    select number, max(step) filter (where kind = 'validation') as step, max(time) filter (where kind = 'validation') as time,
+           max(value) filter (where kind = 'validation') as value, avg(value) filter (where kind = 'train') as train
+    from losses group by number having bool_or(kind = 'validation')
+), compared as (
+    select *, lead(time) over (order by number) as following from evaluations
+), judged as (
+    select *, min(value) over line as lowest, first_value(value) over line as first
+    from compared where step >= %(start_step)s window line as (order by number)
+), found as (
+    -- A few evaluations in between do not end it: the losses are noisy.
+    select *, count(*) filter (where apart) over (order by number) as part
+    from (select *, number - lag(number) over (order by number) > 2 * %(patience)s + 3 as apart from judged
+          where value - train > %(ratio_threshold)s * abs(train) and value - lowest > %(rise)s * abs(lowest)
+            and value > %(learned)s * abs(first)) x
+)
+select min(time) as started_at, case when count(following) = count(*) then max(time) end as ended_at,
+       jsonb_build_object('train', (array_agg(train order by number desc))[1], 'validation', (array_agg(value order by number desc))[1],
+                          'lowest', min(lowest), 'step', min(step), 'evaluations', count(*)) as evidence
+from found group by part having count(*) > %(patience)s and max(time) >= %(start)s

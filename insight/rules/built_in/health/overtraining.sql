@@ -1,0 +1,63 @@
+-- name = "Overtraining"
+-- means = "The validation loss has not improved for many evaluations, and the training loss no longer improves or the validation loss rises: further training does not help."
+-- advice = "Stop the run: use the checkpoint at the lowest validation loss. The action stop-run does so by itself (early stopping)."
+-- severity = "info"
+-- needs = ["losses"]
+-- [parameters.patience_train]
+-- default = 5
+-- unit = "evaluations"
+-- help = "evaluations without improvement after which the training loss no longer improves"
+-- [parameters.patience_validation]
+-- default = 10
+-- unit = "evaluations"
+-- help = "evaluations without improvement after which the validation loss no longer improves"
+-- [parameters.delta]
+-- default = 0.01
+-- unit = "ratio"
+-- help = "decrease of a loss from which on it is an improvement, relative to its value"
+-- [parameters.learned]
+-- default = 0.01
+-- unit = "ratio"
+-- help = "share of its start below which the validation loss is too small to matter"
+
+with losses as (
+    -- The training loss of an evaluation is the mean of the points since the one before.
+    select *, 1 + count(*) filter (where kind = 'validation')
+                  over (order by time, kind, step rows between unbounded preceding and 1 preceding) as number
+    from rule_losses(%(run)s, '-infinity', %(stop)s) where preferred and not nonfinite
+), evaluations as (
+    select number, max(step) filter (where kind = 'validation') as step, max(time) filter (where kind = 'validation') as time,
+           max(value) filter (where kind = 'validation') as value, avg(value) filter (where kind = 'train') as train
+    from losses group by number having bool_or(kind = 'validation')
+), compared as (
+    select *, lead(time) over (order by number) as following from evaluations
+), judged as (
+    -- The newest evaluations against those before them: means, because single values are noisy.
+    select *, min(value) over recent as recent, min(value) over earlier as lowest, avg(value) over recent as mean,
+           avg(value) over (order by number rows between 2 * %(patience_validation)s::bigint - 1 preceding
+                            and %(patience_validation)s::bigint preceding) as mean_before,
+           avg(train) over (order by number rows between %(patience_train)s::bigint - 1 preceding and current row) as train_mean,
+           avg(train) over (order by number rows between 2 * %(patience_train)s::bigint - 1 preceding
+                            and %(patience_train)s::bigint preceding) as train_before,
+           first_value(value) over earlier as first,
+           -- standard error of the distance of the two means
+           sqrt((coalesce(var_samp(value) over recent, 0)
+                 + coalesce(var_samp(value) over (order by number rows between 2 * %(patience_validation)s::bigint - 1 preceding
+                                                  and %(patience_validation)s::bigint preceding), 0))
+                / %(patience_validation)s) as error
+    from compared
+    window recent as (order by number rows between %(patience_validation)s::bigint - 1 preceding and current row),
+           earlier as (order by number rows between unbounded preceding and %(patience_validation)s::bigint preceding)
+), found as (
+    -- A few evaluations in between do not end it: the losses are noisy.
+    select *, count(*) filter (where apart) over (order by number) as part
+    from (select *, number - lag(number) over (order by number) > %(patience_validation)s as apart from judged
+          where recent > lowest - %(delta)s * abs(lowest) and value > %(learned)s * abs(first)
+            and (train_mean > train_before - %(delta)s * abs(train_before) and mean > mean_before - %(delta)s * abs(mean_before)
+                 or mean > mean_before + greatest(%(delta)s * abs(mean_before), 2 * error))) x
+)
+select min(time) as started_at, case when count(following) = count(*) then max(time) end as ended_at,
+       jsonb_build_object('lowest', min(lowest), 'validation', (array_agg(value order by number desc))[1],
+                          'train', (array_agg(train order by number desc))[1], 'step', min(step),
+                          'best_step', (select c.step from compared c order by c.value, c.number limit 1)) as evidence
+from found group by part having max(time) >= %(start)s

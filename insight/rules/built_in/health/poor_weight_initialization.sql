@@ -1,0 +1,61 @@
+-- name = "PoorWeightInitialization"
+-- means = "Variances differ widely from layer to layer in the first steps, gradients are concentrated near zero, and the loss does not decrease."
+-- advice = "Use an initialization that fits the activation, such as He for ReLU and Xavier for tanh; do not initialize all weights of a layer alike."
+-- severity = "warning"
+-- needs = ["gradients"]
+-- [parameters.threshold]
+-- default = 10.0
+-- unit = "ratio"
+-- help = "largest over smallest variance of the layers' activations, or of the weights where none are watched"
+-- [parameters.distribution_range]
+-- default = 0.001
+-- help = "distance of the 5th from the 95th percentile of a layer's gradients, below which they are concentrated"
+-- [parameters.patience]
+-- default = 5
+-- unit = "points"
+-- help = "points of the loss whose mean is compared, at the start and after the first steps"
+-- [parameters.steps]
+-- default = 10
+-- unit = "watched steps"
+-- help = "first steps of the training that are evaluated"
+-- [parameters.diff_percent]
+-- default = 1.0
+-- unit = "percent"
+-- help = "decrease of the loss in these steps from which on it decreases"
+
+-- All three signs are needed: each alone is common in sound trainings. Biases, scales of normalizations and residual branches that
+-- begin at zero change within a step, so the last of the first steps counts. Without quantiles, a distribution is taken as normal.
+with trained as (
+    select distinct name from tensor_sets, unnest(names) as name
+    where run_id = %(run)s and collection = 'gradients' and name !~ 'bias'
+), ends as (
+    select min(time) as begins, max(time) as ends from (
+        select time from rule_tensors(%(run)s, '-infinity', %(stop)s, '{gradients}', 'infinity') where watched <= %(steps)s) x
+    having max(time) > min(time)
+), first as (
+    select x.collection, t.name, t.std::float8 as std
+    from rule_tensors(%(run)s, '-infinity', %(stop)s, '{weights,gradients,relu,tanh,sigmoid}', 'infinity') x
+    cross join lateral unnest(x.names, x.sizes, x.std) as t (name, size, std)
+    where x.watched = %(steps)s and t.size > 1
+), layers as (
+    select min(std ^ 2) as least, max(std ^ 2) as most, active
+    from (select std, collection in ('relu', 'tanh', 'sigmoid') as active from first
+          where collection in ('relu', 'tanh', 'sigmoid') or collection = 'weights' and std > 0 and name in (select name from trained)) x
+    group by active having count(*) > 1 order by active desc limit 1
+), spread as (
+    select min(3.29 * std) as range from first where collection = 'gradients' and name in (select name from trained)
+), points as (
+    select value, row_number() over (order by time, step) as number, time <= (select ends from ends) as early
+    from rule_losses(%(run)s, '-infinity', %(stop)s) where kind = 'train' and preferred
+), losses as (
+    select avg(value) filter (where number <= %(patience)s) as before,
+           avg(value) filter (where number > n and number <= n + %(patience)s) as after,
+           count(*) filter (where number > n and number <= n + %(patience)s) as points
+    from points, (select greatest(count(*) filter (where early), 2 * %(patience)s) as n from points) c
+)
+select e.begins as started_at, e.ends as ended_at,
+       jsonb_build_object('least_variance', l.least, 'largest_variance', l.most, 'gradient_range', s.range, 'loss_before', o.before,
+                          'loss_after', o.after, 'of', case when l.active then 'activations' else 'weights' end) as evidence
+from ends e, layers l, spread s, losses o
+where l.most > %(threshold)s * l.least and s.range < %(distribution_range)s and o.points >= %(patience)s
+  and o.after > o.before - %(diff_percent)s / 100 * abs(o.before) and e.ends >= %(start)s

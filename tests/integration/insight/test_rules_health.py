@@ -1,0 +1,404 @@
+"""Rules on the health of a training: each on faults where it must fire, and all on sound trainings where none may."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from hypergauge.insight import rules
+from hypergauge.insight.rules import Firing
+from tests.support.data.ruled import found, moment
+from tests.support.data.trained import NAMES, SIZES, Collection, Training, tensors
+from tests.support.world import World
+
+HEALTH = {name: rule for name, rule in rules.load().items() if rule.path.parent.name == "health"}
+
+Change = Callable[[Training], None]
+
+
+@pytest.fixture
+def start() -> float:
+    return float(time.time() // 100 * 100 - 7200)
+
+
+def fired(world: World, start: float, training: Training, *, workload: int = 1) -> dict[str, list[Firing]]:
+    """Return the firings of all rules on a training, by rule."""
+    stop = start + training.every * (training.steps + 1)
+    run = world.run(start, stop, workload=workload)
+    training.write(world, run, start)
+    every = {name: found(world, name, run, start, stop) for name in HEALTH}
+    return {name: firings for name, firings in every.items() if firings}
+
+
+# Faults.
+
+
+def vanishing(training: Training) -> None:
+    training.tensors["gradients"].scale(1e-5, 1, slice(40, None))
+    training.losses["train_loss"] = training.flat(2.3)
+    training.losses["train_loss"][:30] = np.linspace(2.8, 2.3, 30)
+
+
+def exploding(training: Training) -> None:
+    training.tensors["gradients"].scale(1e4, steps=slice(60, 70))
+
+
+def overflowing(training: Training) -> None:
+    training.tensors["gradients"]["nonfinite"][60:] = 1
+    for name in ("l1", "l2", "mean", "std", "min", "max"):
+        training.tensors["gradients"][name][60:] = np.nan
+
+
+def nan_weight(training: Training) -> None:
+    weights = training.tensors["weights"]
+    weights["nonfinite"][50:, 4] = 0.01
+    for name in ("min", "max", "mean", "std", "l1", "l2"):
+        weights[name][50:, 4] = np.nan
+
+
+def nan_loss(training: Training) -> None:
+    training.losses["train_loss"][80:82] = np.nan
+
+
+def nan_in_losses(training: Training) -> None:
+    """The tensor of losses counts also where the script logs none."""
+    losses = tensors(["loss"], [100], training.losses.pop("train_loss")[:, None])
+    losses["nonfinite"][30:, 0] = 0.01
+    losses["mean"][30:, 0] = np.nan
+    training.tensors["losses"] = losses
+
+
+def never_learning(training: Training) -> None:
+    training.losses["train_loss"] = training.flat(2.303)
+
+
+def diverging(training: Training) -> None:
+    training.losses["train_loss"] = training.rising(2.3, 0.8, 6.0)
+
+
+def relapsing(training: Training) -> None:
+    training.losses["loss"] = training.rising(2.3, 0.5, 2.0)
+    del training.losses["train_loss"]
+
+
+def overfitting(training: Training) -> None:
+    training.losses["val_loss"] = training.rising(2.3, 0.9, 1.8)
+
+
+def overtraining(training: Training) -> None:
+    training.losses["eval/loss"] = training.flat(0.6)
+    training.losses["eval/loss"][:40] = np.linspace(2.3, 0.6, 40)
+
+
+def zero_weight(training: Training) -> None:
+    training.tensors["weights"].zero(4, slice(20, None))
+
+
+def dead(training: Training) -> None:
+    training.tensors["relu"].zero(1, slice(50, None))
+
+
+def saturated(training: Training) -> None:
+    outputs = tensors(["gate"], [4096], np.ones((training.steps, 1)))
+    outputs["saturated"][10:] = 0.97
+    training.tensors["tanh"] = outputs
+    training.losses["train_loss"] = training.decreasing(2.3, 2.0)
+
+
+def wide(training: Training) -> None:
+    training.tensors["weights"].scale(100, 4)
+
+
+def left_out(training: Training) -> None:
+    training.tensors["weights"].freeze(4)
+
+
+def too_fast(training: Training) -> None:
+    training.tensors["weights"]["update_ratio"][20:40, 4] = 30
+
+
+def too_slow(training: Training) -> None:
+    training.tensors["weights"]["update_ratio"][20:, 4] = 1e-10
+
+
+def poorly_initialized(training: Training) -> None:
+    training.tensors["relu"].scale(1e-3, 1)
+    training.tensors["gradients"].scale(0.01)
+    training.losses["train_loss"] = training.flat(2.303)
+
+
+def imbalanced(training: Training) -> None:
+    classes(training, [0.9, 0.07, 0.03], [0.98, 0.8, 0.1])
+
+
+def classes(training: Training, labels: list[float], accuracy: list[float]) -> None:
+    names = [str(at) for at in range(len(labels))]
+    for collection, means in (("labels", labels), ("predictions", accuracy)):
+        one = tensors(names, [64] * len(names), np.ones((training.steps, len(names))))
+        one["mean"][:] = means
+        training.tensors[collection] = one
+
+
+@pytest.mark.parametrize(
+    ("rule", "fault", "first", "last", "evidence"),
+    [
+        ("VanishingGradient", vanishing, 41, None, {"tensors": ["conv.weight"], "count": 1, "step": 40}),
+        ("ExplodingTensor", exploding, 61, 70, {"tensors": ["gradients"], "count": 1, "step": 60}),
+        ("ExplodingTensor", overflowing, 61, None, {"tensors": ["gradients"], "step": 60}),
+        ("NonFinite", nan_weight, 51, None, {"collection": "weights", "tensors": ["fc.weight"], "count": 1, "step": 50}),
+        ("NonFinite", overflowing, 61, None, {"collection": "gradients", "count": 6, "step": 60, "share": 1}),
+        ("NonFinite", nan_loss, 81, 82, {"collection": "losses", "tensors": ["train_loss"], "step": 80}),
+        ("NonFinite", nan_in_losses, 31, None, {"collection": "losses", "step": 30}),
+        ("LossNotDecreasing", never_learning, 31, None, {"step": 30}),
+        ("LossNotDecreasing", diverging, None, None, {}),
+        ("LossNotDecreasing", relapsing, None, None, {}),
+        ("Overfit", overfitting, None, None, {}),
+        ("Overtraining", overfitting, None, None, {}),
+        ("Overtraining", overtraining, None, None, {}),
+        ("AllZero", zero_weight, 21, None, {"tensors": ["weights fc.weight"], "count": 1, "step": 20, "zeros": 1}),
+        ("DeadRelu", dead, 51, None, {"tensors": ["fc"], "count": 1, "step": 50, "zeros": 1}),
+        ("SaturatedActivation", saturated, 11, None, {"tensors": ["gate"], "count": 1, "step": 10}),
+        ("TensorVariance", wide, 1, None, {"tensors": ["fc.weight"], "count": 1, "step": 0}),
+        ("UnchangedTensor", left_out, 2, None, {"tensors": ["fc.weight"], "count": 1, "step": 1}),
+        ("WeightUpdateRatio", too_fast, 21, 40, {"tensors": ["fc.weight"], "count": 1, "step": 20, "ratio": 30}),
+        ("WeightUpdateRatio", too_slow, 21, None, {"tensors": ["fc.weight"], "count": 1, "step": 20}),
+        ("PoorWeightInitialization", poorly_initialized, 1, 10, {"of": "activations"}),
+        ("ClassImbalance", imbalanced, None, None, {"classes": ["2"], "count": 1}),
+    ],
+)  # fmt: skip
+def test_a_fault_is_found_where_it_is(
+    world: World,
+    start: float,
+    rule: str,
+    fault: Change,
+    first: int | None,
+    last: int | None,
+    evidence: dict[str, object],
+) -> None:
+    training = Training()
+    fault(training)
+    every = fired(world, start, training)
+    assert rule in every
+    [firing] = every[rule]
+    if first is not None:
+        assert firing.started_at == moment(start + training.every * first)
+        assert firing.ended_at == (None if last is None else moment(start + training.every * last))
+    assert {key: firing.evidence.get(key) for key in evidence} == evidence
+
+
+# Sound trainings.
+
+
+def as_usual(training: Training) -> None:
+    pass
+
+
+def converged(training: Training) -> None:
+    training.losses["train_loss"] = training.decreasing(2.3, 0.02, pace=10)
+    training.losses["val_loss"] = training.decreasing(2.3, 0.021, pace=10)
+    training.tensors["gradients"].scale(1e-5, steps=slice(70, None))
+
+
+def loss_near_zero(training: Training) -> None:
+    training.losses["loss"] = training.decreasing(2.3, 1e-6, noise=0.5, pace=20)
+    training.losses["val_loss"] = training.decreasing(2.3, 1e-5, noise=0.5, pace=20)
+    del training.losses["train_loss"]
+
+
+def frozen_layers(training: Training) -> None:
+    """Fine-tuning: the first layers have no gradients, and do not change."""
+    training.tensors["weights"].freeze(slice(0, 4))
+    gradients = training.tensors["gradients"]
+    training.tensors["gradients"] = Collection(
+        NAMES[4:], SIZES[4:], {name: one[:, 4:] for name, one in gradients.columns.items()}
+    )
+    training.losses["train_loss"] = training.decreasing(0.9, 0.8)
+
+
+def adapters(training: Training) -> None:
+    """LoRA: one factor begins as zero, so the other's gradient is zero at the first step."""
+    training.tensors["weights"].zero(4, slice(0, 2))
+    training.tensors["gradients"].zero(1, slice(0, 2))
+
+
+def loss_scale(training: Training) -> None:
+    """The first steps overflow, and single ones later; the scaler skips them."""
+    for steps in (slice(0, 6), slice(40, 41), slice(80, 81)):
+        for name in ("l1", "l2", "mean", "std", "min", "max"):
+            training.tensors["gradients"][name][steps] = np.nan
+        training.tensors["gradients"]["nonfinite"][steps] = 0.2
+        training.tensors["weights"].freeze(slice(None), slice(max(steps.start - 1, 0), steps.stop))
+
+
+def spikes(training: Training) -> None:
+    training.tensors["gradients"].scale(3e3, steps=slice(50, 51))
+    training.losses["train_loss"][50] = 9.0
+
+
+def accumulating(training: Training) -> None:
+    """Weights change at every fourth watched step."""
+    for at in range(0, training.steps, 4):
+        training.tensors["weights"].freeze(slice(None), slice(at, at + 4))
+
+
+def warming_up(training: Training) -> None:
+    training.losses["train_loss"] = training.decreasing(2.3, 0.4)
+    training.losses["train_loss"][20:] = training.losses["train_loss"][:-20]
+    training.losses["train_loss"][:20] = training.flat(2.3)[:20]
+    training.tensors["weights"].freeze(slice(None), slice(0, 1))
+    training.tensors["weights"]["update_ratio"][:3] = 1e-9
+
+
+def sparse(training: Training) -> None:
+    training.tensors["relu"]["zeros"][:] = 0.93
+
+
+def confident(training: Training) -> None:
+    """A good binary classifier has outputs near 0 and 1."""
+    outputs = tensors(["output"], [64], np.ones((training.steps, 1)))
+    outputs["saturated"][:, 0] = np.linspace(0, 1.4, training.steps).clip(max=0.99)
+    training.tensors["sigmoid"] = outputs
+    training.losses["train_loss"] = training.decreasing(0.69, 0.05)
+
+
+def noisy(training: Training) -> None:
+    training.losses["train_loss"] = training.decreasing(2.3, 1.2, noise=0.3)
+    training.losses["val_loss"] = training.decreasing(2.5, 1.4, noise=0.02)
+
+
+def gap(training: Training) -> None:
+    """The validation loss is above the training loss, and no more than that."""
+    training.losses["val_loss"] = training.decreasing(2.6, 0.7, noise=0.02)
+
+
+def smoothed_labels(training: Training) -> None:
+    """With label smoothing and dropout, the training loss is the higher one, and far from zero."""
+    training.losses["train_loss"] = training.decreasing(2.3, 1.1)
+    training.losses["val_loss"] = training.decreasing(2.2, 0.8, noise=0.01)
+
+
+def adversarial(training: Training) -> None:
+    training.losses = {
+        "g_loss": training.rising(0.7, 0.6, 4.0),
+        "d_loss": training.flat(0.69, 0.3),
+        "kl_loss": training.flat(0.1),
+    }
+
+
+def negative(training: Training) -> None:
+    training.losses["train_loss"] = training.decreasing(2.3, 0.3) - 3.0
+
+
+def balanced(training: Training) -> None:
+    classes(training, [0.4, 0.35, 0.25], [0.9, 0.1, 0.8])
+
+
+def rare_but_right(training: Training) -> None:
+    classes(training, [0.95, 0.04, 0.01], [0.99, 0.8, 0.7])
+
+
+def hardly_trained(training: Training) -> None:
+    training.steps = 3
+    for one in training.tensors.values():
+        one.columns = {name: column[:3] for name, column in one.columns.items()}
+    training.losses = {name: values[:3] for name, values in training.losses.items()}
+
+
+def decaying(training: Training) -> None:
+    """The learning rate decays to zero."""
+    training.tensors["weights"].freeze(slice(None), slice(training.steps - 4, None))
+    training.tensors["weights"]["update_ratio"][-8:-4] = 1e-9
+
+
+def pretrained(training: Training) -> None:
+    """The loss decreases slowly, from a good start."""
+    training.losses["train_loss"] = (
+        2.5 * (1 - 0.04 * np.arange(training.steps) / training.steps) * training.flat(1, 0.003)
+    )
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        as_usual, converged, loss_near_zero, frozen_layers, adapters, loss_scale, spikes, accumulating, warming_up, sparse,
+        confident, noisy, gap, smoothed_labels, adversarial, negative, balanced, rare_but_right, hardly_trained, decaying, pretrained,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_no_rule_fires_on_a_sound_training(world: World, start: float, sound: Change, seed: int) -> None:
+    training = Training(seed=seed)
+    sound(training)
+    assert {name: [one.evidence for one in firings] for name, firings in fired(world, start, training).items()} == {}
+
+
+def test_only_a_parameter_without_effect_makes_runs_similar(world: World, start: float) -> None:
+    given = [("0.1", 5), ("0.1", 5), ("0.2", 5), ("0.3", 6)]
+    stop = start + 1010
+    names = []
+    for at, (rate, seed) in enumerate(given):
+        run = world.run(start + at, stop, workload=at + 1)
+        world.connection.execute(
+            "update runs set params = jsonb_build_object('lr', %s::text, 'n', 1) where run_id = %s", (rate, run)
+        )
+        Training(seed=seed).write(world, run, start + at)
+        names.append(run)
+    every = [found(world, "SimilarAcrossRuns", run, start, stop) for run in names]
+    assert [len(one) for one in every] == [0, 0, 1, 0]  # repetitions and other results are no reason
+    assert every[2][0].evidence == {"run": "20/1/1", "steps": 100, "parameters": ["lr"]}
+
+
+def test_a_rule_reads_the_window_of_a_running_run(world: World, start: float) -> None:
+    training = Training()
+    dead(training)
+    run = world.run(start)
+    training.write(world, run, start)
+    [firing] = found(world, "DeadRelu", run, start + 700, start + 900)
+    assert (firing.started_at, firing.ended_at) == (moment(start + 700), None)
+    assert not found(world, "DeadRelu", run, start, start + 500)
+
+
+def test_a_rule_thins_out_what_is_too_much(world: World, start: float) -> None:
+    training = Training()
+    dead(training)
+    run = world.run(start, start + 1010)
+    training.write(world, run, start)
+    [(places, watched, newest)] = world.connection.execute(
+        "select count(*), max(watched), max(step) from rule_tensors(%s, '-infinity', 'infinity', '{relu}', 50)", (run,)
+    ).fetchall()
+    assert (places, watched, newest) == (26, 100, 99)  # every fourth, and the newest
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_rule_fails_on_any_data(world: World, start: float, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    training = Training(steps=40, seed=seed)
+    training.tensors["tanh"] = tensors(["a", "bias"], [1, 0], np.ones((40, 2)))
+    training.tensors["losses"] = tensors(["loss", "val_loss"], [7, 1], np.ones((40, 2)))
+    classes(training, [0.5, 0.5], [0.5, 0.5])
+    training.losses |= {"val_loss": training.flat(1), "loss/epoch": training.flat(1), "loss": training.flat(1)}
+    special = [np.nan, 0.0, -0.0, 1.0, -1.0, 3.4e38, -3.4e38, 1e-45, 1e-38]
+    for one in training.tensors.values():
+        for column in one.columns.values():
+            hit = random.random(column.shape) < 0.5
+            column[hit] = random.choice(special, hit.sum())
+    for values in training.losses.values():
+        hit = random.random(values.shape) < 0.5
+        values[hit] = random.choice([np.nan, 0.0, 1e150, -1e150, 1e-150, -1.0], hit.sum())
+    fired(world, start, training)
+    fired(world, start, training, workload=2)
+
+
+def test_a_run_without_tensors_and_losses_is_silent(world: World, start: float) -> None:
+    run = world.run(start, start + 100)
+    assert not any(found(world, name, run, start, start + 100) for name in HEALTH)
+
+
+def test_each_rule_is_described() -> None:
+    for rule in HEALTH.values():
+        assert rule.means.endswith(".")
+        assert rule.advice.endswith(".")
+        assert rule.needs
+        assert all(parameter.help for parameter in rule.parameters.values())
