@@ -120,6 +120,13 @@ def test_rates_are_those_of_the_time_that_steps_cover(world: World, start: float
     )
 
 
+def test_without_waits_their_share_is_unknown(world: World, start: float) -> None:
+    run = world.run(start, start + 60)
+    steps(world, run, [(start + at, start + at + 1) for at in range(10)], samples=10)
+    found = view(world, run)
+    assert (found["data_wait_share"], found["samples_per_second"]) == (None, pytest.approx(10))
+
+
 def test_a_wait_within_a_step_is_not_time_twice(world: World, start: float) -> None:
     """As of a watched model: a step begins where the last one ended, or where its phase began."""
     run = world.run(start, start + 60)
