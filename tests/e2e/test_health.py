@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hypergauge.insight.rules.rule import load
+from tests.conftest import NewFolder
 from tests.support.home import SCRIPTS, Home
 from tests.support.interpreters import needs, python_with
 from tests.support.waiting import wait_for
@@ -21,6 +22,8 @@ FAULTS = (
     "AllZero", "DeadRelu", "SaturatedActivation", "PoorWeightInitialization", "TensorVariance", "UnchangedTensor",
     "WeightUpdateRatio", "ClassImbalance", "SimilarAcrossRuns", "DataBoundStep", "CheckpointStall",
 )  # fmt: skip
+# Rules on simulated GPUs, which are as busy as the run's processes are.
+GPU_FAULTS = ("PowerWithoutProgress", "IdleInEvaluation")
 HEALTHY = 20
 # Shorter times, so that faults show within seconds.
 SETTINGS = """
@@ -31,6 +34,13 @@ minimum_duration = "4 s"
 window = "2 s"
 [rules.CheckpointStall]
 minimum_duration = "5 s"
+[rules.PowerWithoutProgress]
+duration = "10 s"
+point = "1 s"
+power_share = 0.3
+[rules.IdleInEvaluation]
+minimum_duration = "4 s"
+train_threshold = 0.4
 """
 
 
@@ -79,6 +89,21 @@ def test_each_fault_is_found_and_no_fault_is_not(home: Home) -> None:
     missed = {name: found[name] for name in FAULTS if name not in found[name] and name != "SimilarAcrossRuns"}
     assert missed == {}
     assert found["unused"] == {"SimilarAcrossRuns"}
+    assert found["NoFault"] == set()
+
+
+@pytest.mark.quiet  # beside other work, a process keeps its simulated GPU less busy
+def test_faults_across_hardware_and_training_are_found(new_folder: NewFolder) -> None:
+    folder = new_folder()
+    with Home(folder / "home", folder / "work", {"BENCH_SIMULATE": "1xH100"}).stack() as home:
+        (home.folder / "bench.toml").write_text(SETTINGS)
+        rows = [
+            f"1,{number},{name},{environment()},{TRAININGS}/faults.py,{name},0"
+            for number, name in enumerate((*GPU_FAULTS, "NoFault"))
+        ]
+        home.bench("schedule", home.sheet("gpus", f"{HEADER},Devices", rows).path)
+        found = fired(home, 1)
+    assert {name for name in GPU_FAULTS if name in found[name]} == set(GPU_FAULTS)
     assert found["NoFault"] == set()
 
 

@@ -52,3 +52,6 @@ create table bench_internal.tensor_problems (
     problem text not null,
     primary key (run_id, problem)
 );
+
+-- For notices of values that are NaN or infinite.
+create index software_metrics_not_finite on bench.software_metrics (run_id) where value is null;

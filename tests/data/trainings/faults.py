@@ -36,6 +36,7 @@ class NoFault:
     """Training without a fault; faults differ from it in one respect."""
 
     every, epochs, rate, batch = 5, 8, 1e-2, 20
+    seconds = float("inf")
     data_set, held_out_share = TensorDataset, 0.25
     expected = None
 
@@ -57,8 +58,11 @@ class NoFault:
         loader = DataLoader(self.data_set(self.x[held_out:], self.y[held_out:]), self.batch, shuffle=True)
         validation = DataLoader(TensorDataset(self.x[:held_out], self.y[:held_out]), 100)
         track.watch(self.model, loss=self.criterion, every=self.every, quantiles=True)
-        step = 0
-        for _ in range(self.epochs):
+        step, began = 0, time.monotonic()
+        for epoch in range(self.epochs):
+            self.epoch = epoch
+            if time.monotonic() - began > self.seconds:
+                break
             self.model.train()
             for inputs, labels in loader:
                 self.before_step(step)
@@ -192,6 +196,30 @@ class CheckpointStall(NoFault):
     def end_epoch(self):
         state = self.model.state_dict()
         torch.save(_Slow(state), "/dev/null")
+
+
+class PowerWithoutProgress(NoFault):
+    rate, epochs, seconds = 1e-9, 10_000, 25
+
+
+class IdleInEvaluation(NoFault):
+    epochs, seconds = 10_000, 25
+
+    def prepare(self):
+        self.criterion = _SlowInEvaluation(self)
+
+
+class _SlowInEvaluation(nn.CrossEntropyLoss):
+    """Loss that is computed elsewhere in every 20th evaluation."""
+
+    def __init__(self, training):
+        super().__init__()
+        object.__setattr__(self, "of", training)
+
+    def forward(self, outputs, labels):
+        if not self.of.model.training and self.of.epoch % 20 == 0:
+            time.sleep(1)
+        return super().forward(outputs, labels)
 
 
 class _Slow:
