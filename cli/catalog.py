@@ -68,7 +68,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "export": (
         "querying.export",
-        "Export runs to a file: samples, a capsule for another database, or a trace.",
+        "Export runs to a file: samples, tensors, a capsule for another database, or a trace.",
     ),
     "import": ("querying.export", "Import the runs of another database: all new ones, or none."),
     "up": (

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hypergauge.insight.export.frames import frame, summary
+    from hypergauge.insight.export.frames import frame, summary, tensors
 
-__all__ = ["frame", "summary"]
+__all__ = ["frame", "summary", "tensors"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,8 @@ import numpy as np
 
 from benchmarks.support.servers import Kind, own_database
 from hypergauge.core.files.run_folder import RunEnd
-from hypergauge.insight.export.samples_file import FORMS, write_samples
+from hypergauge.insight.export.files import FORMS
+from hypergauge.insight.export.samples_file import write_samples
 from hypergauge.sql.ingest import samples, targets
 from hypergauge.sql.runs import experiments, runs
 from hypergauge.sql.runs.selection import select_runs

@@ -44,7 +44,7 @@ def register(app: Commands) -> None:
         examples={
             "bench export 1 -o samples.parquet": "all samples, for pandas or Polars",
             "bench export 1 -o runs.capsule": "whole runs, for `bench import`",
-            "bench export 1 --phase train -o train.csv": "the samples of a phase",
+            "bench export 1 --tensors -o tensors.csv": "reductions of tensors",
         }
     )(export)
     app.command(
@@ -70,6 +70,9 @@ def export(
     trace: Annotated[
         bool, typer.Option("--trace", help="Write a trace for Perfetto or chrome://tracing, as .json or .json.gz.")
     ] = False,
+    tensors: Annotated[
+        bool, typer.Option("--tensors", help="Write a row for each tensor and step, instead of samples.")
+    ] = False,
     metrics: Annotated[
         list[str] | None,
         typer.Option(
@@ -84,9 +87,9 @@ def export(
     phase: PartPhase = None,
     json: Json = False,
 ) -> None:
-    """Export runs to a file: samples, a capsule for another database, or a trace."""
+    """Export runs to a file: samples, tensors, a capsule for another database, or a trace."""
     part = Part.of(start, end, phase)
-    form = Format.of(output.name, trace=trace, metrics=metrics or (), part=part)
+    form = Format.of(output.name, trace=trace, tensors=tensors, metrics=metrics or (), part=part)
     with reading(measured=selectors) as connection:
         runs = select_runs(connection, selectors)
         check_quantities(connection, [run.run_id for run in runs], metrics or ())
@@ -95,6 +98,8 @@ def export(
             _trace(connection, runs, output, metrics, parts, json=json)
         elif form is Format.CAPSULE:
             _capsule(connection, runs, output, json=json)
+        elif form is Format.TENSORS:
+            _tensors(connection, runs, output, parts, json=json)
         else:
             _samples(connection, runs, output, metrics, parts, json=json)
 
@@ -160,6 +165,23 @@ def _samples(
     _wrote(
         output, {"runs": number, "samples": written}, json,
         f"Wrote {counted(written, 'sample')} of {counted(number, 'run')} to {escape(str(output))}, {_size(output)}",
+    )  # fmt: skip
+
+
+def _tensors(
+    connection: Connection, runs: Sequence[RunInfo], output: Path, parts: Mapping[str, RunPart] | None, *, json: bool
+) -> None:
+    from hypergauge.insight.export.tensors_file import write_tensors
+    from hypergauge.sql.queries.tensors import expected_rows
+
+    with Bar("exporting", unit="rows") as bar:
+        # The number of steps in a part is unknown.
+        total = expected_rows(connection, [run.run_id for run in runs]) if bar.shown and parts is None else None
+        written = write_tensors(connection, runs, output, lambda done: bar(done, total), parts)
+    number = len(runs if parts is None else parts)
+    _wrote(
+        output, {"runs": number, "rows": written}, json,
+        f"Wrote {counted(written, 'row')} of tensors of {counted(number, 'run')} to {escape(str(output))}, {_size(output)}",
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ __all__ = ["Bar"]
 
 
 class Bar:
-    """Bar on standard error, if it is a terminal, that counts samples. Call it with the current number.
+    """Bar on standard error, if it is a terminal, that counts samples or rows. Call it with the current number.
 
     Parameters
     ----------
@@ -21,12 +21,15 @@ class Bar:
         Name of the operation.
     about
         Whether the total is approximate.
+    unit
+        What it counts.
     """
 
-    def __init__(self, title: str, *, about: bool = False) -> None:
+    def __init__(self, title: str, *, about: bool = False, unit: str = "samples") -> None:
         console = Terminal(stderr=True)
         self.shown = console.is_terminal
         self._about = "about " if about else ""
+        self._unit = unit
         self._progress = Progress(
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeRemainingColumn(),
             console=console, transient=True, disable=not self.shown,
@@ -46,5 +49,5 @@ class Bar:
         """Show that `done` samples are done, of `total` if known."""
         of = f" of {self._about}{total:,}" if total else ""
         self._progress.update(
-            self._task, completed=done, total=max(done, total) if total else None, count=f"{done:,}{of} samples"
+            self._task, completed=done, total=max(done, total) if total else None, count=f"{done:,}{of} {self._unit}"
         )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.insight.export.files import FORMS
 from hypergauge.insight.part import Part
 from hypergauge.sql.queries.summaries import coverage
 from hypergauge.sql.server.database import Connection
@@ -20,11 +21,14 @@ class Format(StrEnum):
     """Format of exported runs."""
 
     SAMPLES = "samples"
+    TENSORS = "tensors"
     CAPSULE = "capsule"
     TRACE = "trace"
 
     @classmethod
-    def of(cls, name: str, *, trace: bool = False, metrics: Sequence[str] = (), part: Part | None = None) -> Format:
+    def of(
+        cls, name: str, *, trace: bool = False, tensors: bool = False, metrics: Sequence[str] = (), part: Part | None = None
+    ) -> Format:  # fmt: skip
         """Return the format of a file.
 
         Parameters
@@ -33,6 +37,8 @@ class Format(StrEnum):
             Name of the file.
         trace
             Whether the user chose a trace.
+        tensors
+            Whether the user chose reductions of tensors.
         metrics
             Quantities that the user chose; by default all.
         part
@@ -43,8 +49,14 @@ class Format(StrEnum):
         BadRequest
             The name has another suffix, or the format does not go with the other choices.
         """
-        from hypergauge.insight.export.samples_file import FORMS  # with numpy: slow to import
-
+        if tensors:
+            if trace or metrics:
+                raise BadRequest(f"--tensors does not go with {'--trace' if trace else '-m'}: give one of them")
+            if not name.endswith(FORMS):
+                raise BadRequest(
+                    f"tensors are written to a {', '.join(FORMS[:-1])} or {FORMS[-1]} file, not to {name!r}"
+                )
+            return cls.TENSORS
         if trace:
             if not name.endswith(_TRACES):
                 raise BadRequest(f"a trace is written to a .json or .json.gz file, not to {name!r}")

@@ -1,4 +1,4 @@
-"""Data frames: `frame` and `summary`."""
+"""Data frames: `frame`, `summary` and `tensors`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hypergauge.core.config.settings import Settings
-from hypergauge.core.errors import BadRequest, NoData
+from hypergauge.core.errors import BadRequest, NoData, did_you_mean
 from hypergauge.insight.freshness import await_values
 from hypergauge.sql.queries.frames import check_quantities, samples_of, summaries_of
-from hypergauge.sql.runs.selection import select_runs
+from hypergauge.sql.queries.tensors import collections_of
+from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server import replica
 from hypergauge.sql.server.database import Connection, Database
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["frame", "summary"]
+__all__ = ["frame", "summary", "tensors"]
 
 
 def frame(
@@ -41,22 +42,70 @@ def frame(
     NoData
         The runs have no such samples.
     """
-    with _selected(selectors, quantities, settings) as (connection, run_ids, wanted):
-        return _data_frame(*samples_of(connection, run_ids, wanted), wanted)
+    with _selected(selectors, quantities, settings) as (connection, runs, wanted):
+        return _data_frame(*samples_of(connection, _ids(runs), wanted), wanted)
 
 
 def summary(
     *selectors: str | int, quantities: str | Iterable[str] | None = None, settings: Settings | None = None
 ) -> pandas.DataFrame:
     """Return the summaries of runs as in ``run_summary``, with the column ``run`` as in `frame`; see `frame`."""
-    with _selected(selectors, quantities, settings) as (connection, run_ids, wanted):
-        return _data_frame(*summaries_of(connection, run_ids, wanted), wanted)
+    with _selected(selectors, quantities, settings) as (connection, runs, wanted):
+        return _data_frame(*summaries_of(connection, _ids(runs), wanted), wanted)
+
+
+def tensors(
+    *selectors: str | int, collection: str | None = None, name: str | None = None, settings: Settings | None = None
+) -> pandas.DataFrame:
+    """Return reductions of tensors as in ``tensor_stats``, with the column ``run`` as in `frame`.
+
+    The order is by run and collection, and by step within the tensors of a process. Texts are categories.
+
+    Parameters
+    ----------
+    selectors
+        As in `frame`.
+    collection
+        Collection, such as ``gradients``; by default all.
+    name
+        Name of a tensor, or a wildcard such as ``*.weight``; by default all.
+
+    Raises
+    ------
+    BadRequest
+        A selector matches nothing.
+    NoData
+        The runs have no such tensors.
+    """
+    from hypergauge.insight.export.tensors_file import tables_of  # with numpy: slow to import
+
+    with _selected(selectors, None, settings) as (connection, runs, _):
+        tables = [table for run in runs for table in tables_of(connection, run, collection, name)]
+        if not tables:
+            raise _without_tensors(collections_of(connection, _ids(runs)), collection)
+    import pyarrow as pa
+
+    return pa.concat_tables(tables).unify_dictionaries().to_pandas()
+
+
+def _without_tensors(known: Sequence[str], collection: str | None) -> NoData:
+    """Return the error of runs that have no tensors, or only others."""
+    if not known:
+        return NoData("the selected runs have no tensors; scripts record them with `track.watch(model)`")
+    if collection is not None and collection not in known:
+        hint = did_you_mean(collection, known, f"; they have {', '.join(known)}")
+        return NoData(f"the selected runs have no tensors of the collection {collection!r}{hint}")
+    return NoData("the selected runs have no such tensors")
+
+
+def _ids(runs: Sequence[RunInfo]) -> list[str]:
+    return [run.run_id for run in runs]
 
 
 @contextlib.contextmanager
 def _selected(
     selectors: Sequence[str | int], quantities: str | Iterable[str] | None, settings: Settings | None
-) -> Iterator[tuple[Connection, list[str], list[str] | None]]:
+) -> Iterator[tuple[Connection, Sequence[RunInfo], list[str] | None]]:
     texts, wanted = [_text(one) for one in selectors], _names(quantities)
     settings = settings or Settings.load()
     with Database(settings, reading=True) as database, database.session() as connection:
@@ -65,7 +114,7 @@ def _selected(
         await_values(connection, settings, texts, lambda words: warnings.warn(words, stacklevel=6))
         if wanted is not None:
             check_quantities(connection, wanted)
-        yield connection, [run.run_id for run in select_runs(connection, texts)], wanted
+        yield connection, select_runs(connection, texts), wanted
 
 
 def _text(selector: object) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from hypergauge.core.errors import NoData
 from hypergauge.core.files.run_folder import appearing
+from hypergauge.insight.export.files import table_writer
 from hypergauge.sql.ingest.columns import Columns
 from hypergauge.sql.queries.parts import RunPart
 from hypergauge.sql.queries.stream import ALL, Source, inside, sources_of, stream
@@ -24,12 +24,8 @@ from hypergauge.sql.transfer.snapshot import snapshot
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["FORMS", "write_samples"]
+__all__ = ["write_samples"]
 
-# Supported suffixes of file names.
-FORMS = (".parquet", ".csv", ".csv.gz")
-
-_Write = Callable[["pyarrow.Table"], None]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -37,7 +33,7 @@ def write_samples(
     connection: Connection, runs: Sequence[RunInfo], path: Path, quantities: Sequence[str] | None = None,
     report: Callable[[int], None] = lambda _: None, parts: Mapping[str, RunPart] | None = None,
 ) -> int:  # fmt: skip
-    """Write the samples of runs to a file in one of `FORMS`, and return their number.
+    """Write the samples of runs to a file in one of `files.FORMS`, and return their number.
 
     The order is by run, quantity, metric and device, and by time within a series. Samples that runs share are repeated for
     each of them.
@@ -57,7 +53,7 @@ def write_samples(
         The runs have no samples; no file is written.
     """
     written = 0
-    with appearing(path) as temporary, snapshot(connection), _writer(temporary, path.name) as write:
+    with appearing(path) as temporary, snapshot(connection), table_writer(temporary, path.name) as write:
         for run in [run for run in runs if parts is None or run.run_id in parts]:
             rows = _Rows(run, sources_of(connection, run.run_id, quantities))
             condition = ALL if parts is None else inside(parts[run.run_id].times)
@@ -129,40 +125,3 @@ _TEXTS = ("quantity", "metric", "unit", "scope", "host", "device")
 
 def _keys(series_ids: npt.NDArray[Any], runset_ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return series_ids.astype(np.int64) << 32 | runset_ids.astype(np.int64)
-
-
-@contextlib.contextmanager
-def _writer(path: Path, name: str) -> Iterator[_Write]:
-    """Open `path` for writing in the format of the suffix of `name`."""
-    with _parquet(path) if name.endswith(".parquet") else _csv(path, packed=name.endswith(".gz")) as write:
-        yield write
-
-
-@contextlib.contextmanager
-def _parquet(path: Path) -> Iterator[_Write]:
-    from pyarrow import parquet
-
-    with contextlib.ExitStack() as stack:
-        opened: list[Any] = []
-
-        def write(table: pyarrow.Table) -> None:
-            if not opened:
-                opened.append(stack.enter_context(parquet.ParquetWriter(path, table.schema, compression="zstd")))
-            opened[0].write_table(table)
-
-        yield write
-
-
-@contextlib.contextmanager
-def _csv(path: Path, *, packed: bool) -> Iterator[_Write]:
-    from pyarrow import csv
-
-    with gzip.open(path, "wb", compresslevel=1) if packed else path.open("wb") as file:
-        first = True
-
-        def write(table: pyarrow.Table) -> None:
-            nonlocal first
-            csv.write_csv(table, file, csv.WriteOptions(include_header=first))
-            first = False
-
-        yield write

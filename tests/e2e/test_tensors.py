@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 from tests.support.home import Home, processes_of
 from tests.support.waiting import wait_for
 
@@ -71,3 +73,39 @@ def test_tensors_of_a_killed_training(home: Home) -> None:
         home.query("select step, name, size, l2 from tensor_stats where run_id = %s order by step, name", run["run_id"])
         == rows
     )
+
+
+RECORD = """
+import os, struct
+from hypergauge import track
+from hypergauge.client.tensors import TensorFile
+
+file = TensorFile(os.environ["BENCH_TENSORS"])
+with track.phase("train"):
+    for step in range(5):
+        file.write(step, "weights", ["a", "b"], [4, 2], {"l2": struct.pack("<2f", step, float("nan"))})
+"""
+
+
+def test_tensors_leave_the_database_as_a_file(home: Home) -> None:
+    script = home.folder / "recorded.py"
+    script.write_text(RECORD)
+    other = home.folder / "other.py"
+    other.write_text("print('no tensors')\n")
+    lines = [f"100,1,recorded,{script},none", f"100,2,other,{other},none"]
+    home.bench("schedule", home.sheet("recorded", "Experiment,Workload,Name,File,Listeners", lines).path)
+    file = home.folder / "tensors.csv"
+    shown = home.bench("export", "100", "--tensors", "--phase", "train", "-o", file)
+    assert "Wrote 10 rows of tensors of 1 run to" in shown
+    found = list(csv.DictReader(file.read_text().splitlines()))
+    assert [(row["run"], int(row["step"]), row["name"], row["size"], row["l2"]) for row in found] == [
+        ("100/1/1", step, name, size, value)
+        for step in range(5)
+        for name, size, value in (("a", "4", str(step)), ("b", "2", ""))
+    ]
+    written = home.json("export", "100", "--tensors", "-o", str(home.folder / "tensors.parquet"))
+    assert (written["runs"], written["rows"]) == (2, 10)
+    home.bench("export", "100/2", "-o", home.folder / "none.csv", status=1)
+    refused = home.bench("export", "100/2", "--tensors", "-o", home.folder / "none.csv", status=1)
+    assert "no tensors; scripts record them with `track.watch(model)`" in " ".join(refused.split())
+    assert not (home.folder / "none.csv").exists()

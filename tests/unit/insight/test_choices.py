@@ -11,6 +11,7 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.insight.comparison.choices import check_choices
 from hypergauge.insight.cost.further import further
 from hypergauge.insight.export.formats import Format
+from hypergauge.insight.part import Part
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,26 @@ def test_the_name_selects_the_format(name: str, trace: bool, metrics: list[str],
 def test_other_names_are_refused(name: str, trace: bool, metrics: list[str], names: str) -> None:
     with pytest.raises(BadRequest, match=names):
         Format.of(name, trace=trace, metrics=metrics)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.csv.gz"])
+def test_tensors_take_the_place_of_samples(name: str) -> None:
+    assert Format.of(name, tensors=True, part=Part(phase="train")) is Format.TENSORS
+
+
+@pytest.mark.parametrize(
+    ("name", "trace", "metrics", "names"),
+    [
+        ("a.json", True, [], "--trace"),
+        ("a.csv", False, ["loss"], "-m"),
+        ("a.capsule", False, [], ".parquet, .csv or .csv.gz file, not to 'a.capsule'"),
+        ("a.json", False, [], ".csv.gz"),
+        ("tensors", False, [], ".csv.gz"),
+    ],
+)
+def test_tensors_go_with_nothing_else(name: str, trace: bool, metrics: list[str], names: str) -> None:
+    with pytest.raises(BadRequest, match=names):
+        Format.of(name, trace=trace, tensors=True, metrics=metrics)
 
 
 def test_a_comparison_has_no_further_columns_by_default(tmp_path: Path) -> None:
