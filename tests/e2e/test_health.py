@@ -99,7 +99,7 @@ def test_faults_across_hardware_and_training_are_found(new_folder: NewFolder) ->
         (home.folder / "bench.toml").write_text(SETTINGS)
         rows = [
             f"1,{number},{name},{environment()},{TRAININGS}/faults.py,{name},0"
-            for number, name in enumerate((*GPU_FAULTS, "NoFault"))
+            for number, name in enumerate(("NoFault", *GPU_FAULTS))
         ]
         home.bench("schedule", home.sheet("gpus", f"{HEADER},Devices", rows).path)
         found = fired(home, 1)
