@@ -1,0 +1,112 @@
+"""Losses of the steps since the last row, kept on their device."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hypergauge.client.torch import reductions
+from hypergauge.client.torch.batch import Batch
+from hypergauge.client.torch.labels import class_shares
+from hypergauge.client.torch.patches import Patch
+from hypergauge.client.torch.work import loss_of
+
+__all__ = ["Losses"]
+
+_BACKWARD = Patch(Tensor, "backward")
+# PyTorch before 2.3 has it elsewhere.
+_SCALE = Patch(getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler, "scale")
+# Most losses between two rows; with more, some of many micro-batches are left out.
+_MOST = 10_000
+
+
+class Losses:
+    """Losses of training and validation.
+
+    Parameters
+    ----------
+    loss
+        Module whose output is the loss. Otherwise the loss is the tensor whose ``backward`` is called, before a scaler of
+        gradients multiplies it, and that of a validation is what the model returns as ``loss``.
+    are_partial
+        Whether the losses of a step are parts of one, by which a framework accumulates gradients.
+
+    Attributes
+    ----------
+    batch
+        Receives the shares of classes when a module computes a loss; ``None`` for none.
+    """
+
+    def __init__(self, model: nn.Module, loss: object, *, are_partial: bool) -> None:
+        self.batch: Batch | None = None
+        self._model, self._module = model, loss if isinstance(loss, nn.Module) else None
+        self._are_partial = are_partial
+        self._parts = 0  # losses of earlier steps
+        self._training: list[Tensor] = []
+        self._validation: list[Tensor] = []
+        self._unscaled: Tensor | None = None
+
+    def hook(self, guard: Callable[..., Callable[..., None]]) -> Iterator[Callable[[], None]]:
+        """Add the hooks, each within `guard`; yield functions that remove them."""
+        if self._module is not None:
+            yield self._module.register_forward_hook(guard(self._computed)).remove
+            return
+        yield self._model.register_forward_hook(guard(self._returned)).remove
+        for patch, called in ((_BACKWARD, guard(self._differentiated)), (_SCALE, guard(self._scaled))):
+            around = _before(called)
+            patch.add(around)
+            yield lambda patch=patch, around=around: patch.remove(around)  # type: ignore[misc]
+
+    def end_step(self) -> None:
+        """End the losses of a step."""
+        if self._are_partial and len(self._training) > self._parts + 1:
+            self._training[self._parts :] = [torch.stack(self._training[self._parts :]).sum()]
+        self._parts = len(self._training)
+
+    def add_to(self, batch: Batch) -> None:
+        """Add the reductions of all losses to a batch, and start anew."""
+        for name, kept in (("loss", self._training), ("val_loss", self._validation)):
+            if kept:
+                values = reductions.reduced(torch.stack(kept))
+                batch.add("losses", name, len(kept), dict(zip(reductions.BASIC, values)))
+            kept.clear()
+        self._parts = 0
+
+    def _computed(self, _: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        if isinstance(output, Tensor) and output.numel():
+            self._keep(self._training if self._model.training else self._validation, output.detach().float().mean())
+        if self.batch is not None and self._model.training:
+            for collection, name, size, share in class_shares(args):
+                self.batch.add(collection, name, size, {"mean": share})
+
+    def _returned(self, module: nn.Module, _: tuple[Any, ...], output: Any) -> None:
+        loss = None if module.training else loss_of(output)
+        if loss is not None:
+            self._keep(self._validation, loss)
+
+    def _scaled(self, _: object, outputs: Any, *__: Any) -> None:
+        self._unscaled = outputs if isinstance(outputs, Tensor) else None
+
+    def _differentiated(self, loss: Tensor, *_: Any, **__: Any) -> None:
+        unscaled, self._unscaled = self._unscaled, None
+        if self._model.training and loss.numel() == 1:
+            self._keep(self._training, loss if unscaled is None else unscaled)
+
+    def _keep(self, losses: list[Tensor], loss: Tensor) -> None:
+        if len(losses) < _MOST:
+            losses.append(loss.detach().reshape(()).clone())
+
+
+def _before(called: Callable[..., None]) -> Callable[..., contextlib.AbstractContextManager[None]]:
+    """Return what calls a function before the function that a patch replaces."""
+
+    @contextlib.contextmanager
+    def around(*args: Any, **kwargs: Any) -> Iterator[None]:
+        called(*args, **kwargs)
+        yield
+
+    return around

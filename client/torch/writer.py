@@ -1,0 +1,55 @@
+"""Thread that writes batches of reductions, so that no step waits for their encoding."""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+from hypergauge.client.tensors import TensorFile
+from hypergauge.client.torch.batch import Batch
+
+__all__ = ["BatchWriter"]
+
+
+class BatchWriter:
+    """Queue of batches whose values are on their way from the device, and the thread that writes them."""
+
+    def __init__(self, file: TensorFile) -> None:
+        self._file = file
+        self._pending: list[Batch] = []
+        self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def send(self, batch: Batch) -> None:
+        """Begin the transfers of a batch."""
+        if batch:
+            batch.transfer()
+            self._pending.append(batch)
+
+    def poll(self) -> None:
+        """Give the thread what has arrived, in order."""
+        while self._pending and self._pending[0].arrived:
+            self._put(self._pending.pop(0))
+
+    def close(self) -> None:
+        """Write what is left, and wait for it. Idempotent."""
+        for batch in self._pending:
+            self._put(batch)
+        self._pending = []
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _put(self, batch: Batch) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="hypergauge tensors", daemon=True)
+            self._thread.start()
+        self._queue.put(batch)
+
+    def _work(self) -> None:
+        while (batch := self._queue.get()) is not None:
+            try:
+                batch.write(self._file)
+            except Exception as error:  # noqa: BLE001 - the training goes on
+                self._file.problem(f"tensors of a step are lost: {type(error).__name__}: {error}")
