@@ -21,6 +21,9 @@ _MODELS = ("dense", "convolutional", "transformer")
 # Steps from one watched step to the next, as by default, and steps with and without a watch of a model.
 EVERY = 100
 _PAIRS = 20
+# The C library gives freed memory back to the kernel and takes it again, in each step or in none, as the heap happens to lie.
+# That changes a step of a small model by a fifth, with or without a watch, so it is switched off.
+_ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
 
 
 def measure(seed: int = 1, pairs: int = _PAIRS) -> dict[str, float | str]:
@@ -41,7 +44,7 @@ def measure(seed: int = 1, pairs: int = _PAIRS) -> dict[str, float | str]:
         with tempfile.TemporaryDirectory(prefix="bench-") as name:
             folder = Path(name)
             files = {"BENCH_SPANS": str(folder / "spans.jsonl"), "BENCH_TENSORS": str(folder / "tensors.jsonl")}
-            environment = run_environment(os.environ, files, client_folder(folder))
+            environment = run_environment(os.environ, {**files, **_ALLOCATOR}, client_folder(folder))
             words = [python, str(_SCRIPT), model, str(pairs), str(EVERY), str(seed)]
             done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
             found = json.loads(done.stdout)
