@@ -9,8 +9,9 @@ import threading
 import time
 from json.encoder import encode_basestring_ascii as _quoted
 from types import TracebackType
+from typing import Optional
 
-__all__ = ["SPAN_KINDS", "Span", "Spans", "Work"]
+__all__ = ["SPAN_KINDS", "Amounts", "Span", "Spans", "Work"]
 
 SPAN_KINDS = ("phase", "epoch", "step", "span")
 
@@ -45,7 +46,7 @@ class Span:
             end = time.time()
             self._track.thread.stack.pop()
             self._track.thread.kinds.pop()
-            self._write(repr(end), self._track.work.taken() if self._kind == "step" else "")
+            self._write(repr(end), Work.fields(self._track.work.taken()) if self._kind == "step" else "")
 
     def _write(self, end: str, work: str = "") -> None:
         track = self._track
@@ -69,6 +70,10 @@ def _plain(value: object) -> object:
         return int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError):
         return str(value)
+
+
+# Data wait, samples, tokens and floating-point operations.
+Amounts = tuple[Optional[float], Optional[float], Optional[float], Optional[float]]
 
 
 class Work:
@@ -108,13 +113,17 @@ class Work:
         if flops is not None:
             self.flops = (self.flops or 0.0) + flops
 
-    def taken(self) -> str:
-        """Return all as further fields of a span's JSON object, and start anew."""
-        fields = "".join(
-            f', "{name}": {value!r}' for name in self.__slots__ if (value := getattr(self, name)) is not None
-        )
+    def taken(self) -> Amounts:
+        """Return all, and start anew."""
+        found = (self.data_wait, self.samples, self.tokens, self.flops)
         self.data_wait = self.samples = self.tokens = self.flops = None
-        return fields
+        return found
+
+    @staticmethod
+    def fields(amounts: Amounts) -> str:
+        """Return what was taken as further fields of a span's JSON object."""
+        names = ("data_wait", "samples", "tokens", "flops")
+        return "".join(f', "{name}": {value!r}' for name, value in zip(names, amounts) if value is not None)
 
 
 class Spans:

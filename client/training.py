@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from hypergauge.client.spans import Spans
+from hypergauge.client.spans import Amounts, Spans, Work
 
 __all__ = ["Training"]
 
@@ -46,7 +46,8 @@ class Training:
         self._pid = os.getpid()
         self._next = 0
         self._began = self._flushed = clock()
-        self._lines: list[str] = []
+        # Parent, number, start, end and amounts of each step, which become lines when they are written.
+        self._steps: list[tuple[str, int, float, float, Amounts]] = []
 
     @property
     def step(self) -> int:
@@ -89,11 +90,7 @@ class Training:
             return
         now = self._clock()
         parent = self._phase.id if self._phase else self._parent()
-        self._lines.append(
-            self._track.line(
-                self._track.new_id(), parent, "step", "step", number, self._began, repr(now), self._track.work.taken()
-            )
-        )
+        self._steps.append((parent, number, self._began, now, self._track.work.taken()))
         self._began = now
         if now - self._flushed >= _FLUSH_SECONDS:
             self.flush()
@@ -111,9 +108,14 @@ class Training:
 
     def flush(self) -> None:
         """Write the steps so far."""
-        lines, self._lines, self._flushed = self._lines, [], self._clock()
-        if lines and os.getpid() == self._pid:  # a forked worker has a copy of the lines
-            self._track.append("".join(lines).encode())
+        steps, self._steps, self._flushed = self._steps, [], self._clock()
+        if steps and os.getpid() == self._pid:  # a forked worker has a copy of the steps
+            track = self._track
+            lines = [
+                track.line(track.new_id(), parent, "step", "step", number, began, repr(ended), Work.fields(amounts))
+                for parent, number, began, ended, amounts in steps
+            ]
+            track.append("".join(lines).encode())
 
     def close(self) -> None:
         """End what is open. Idempotent."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from torch.utils.data import dataloader
@@ -37,24 +36,25 @@ class LoaderHook:
         exhausted: Callable[[object], None],
     ) -> None:
         self._asked, self._waited, self._exhausted, self._pid = asked, waited, exhausted, os.getpid()
-        _NEXT.add(self._around)
+        _NEXT.add(self._wrap)
 
     def close(self) -> None:
         """Remove the hook."""
-        _NEXT.remove(self._around)
+        _NEXT.remove(self._wrap)
 
-    @contextlib.contextmanager
-    def _around(self, batches: Any) -> Iterator[None]:
-        if os.getpid() != self._pid:  # a loader within a worker
-            yield
-            return
-        data_set = getattr(batches, "_dataset", None)
-        self._asked(data_set, getattr(batches, "_num_yielded", 1) == 0)
-        begin = time.perf_counter()
-        try:
-            yield
-        except StopIteration:
-            self._exhausted(data_set)
-            raise
-        else:
+    def _wrap(self, take: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def replacement(batches: Any) -> Any:
+            if os.getpid() != self._pid:  # a loader within a worker
+                return take(batches)
+            data_set = getattr(batches, "_dataset", None)
+            self._asked(data_set, getattr(batches, "_num_yielded", 1) == 0)
+            begin = time.perf_counter()
+            try:
+                batch = take(batches)
+            except StopIteration:
+                self._exhausted(data_set)
+                raise
             self._waited(time.perf_counter() - begin)
+            return batch
+
+        return replacement

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +11,8 @@ from torch import Tensor, nn
 from hypergauge.client.torch import reductions
 from hypergauge.client.torch.batch import Batch
 from hypergauge.client.torch.labels import class_shares
-from hypergauge.client.torch.patches import Patch
+from hypergauge.client.torch.patches import Patch, Wrap
+from hypergauge.client.torch.reductions import Value
 from hypergauge.client.torch.work import loss_of
 
 __all__ = ["Losses"]
@@ -46,8 +46,8 @@ class Losses:
         self._model, self._module = model, loss if isinstance(loss, nn.Module) else None
         self._are_partial = are_partial
         self._parts = 0  # losses of earlier steps
-        self._training: list[Tensor] = []
-        self._validation: list[Tensor] = []
+        self._training: list[Value] = []
+        self._validation: list[Value] = []
         self._unscaled: Tensor | None = None
 
     def hook(self, guard: Callable[..., Callable[..., None]]) -> Iterator[Callable[[], None]]:
@@ -57,21 +57,21 @@ class Losses:
             return
         yield self._model.register_forward_hook(guard(self._returned)).remove
         for patch, called in ((_BACKWARD, guard(self._differentiated)), (_SCALE, guard(self._scaled))):
-            around = _before(called)
-            patch.add(around)
-            yield lambda patch=patch, around=around: patch.remove(around)  # type: ignore[misc]
+            wrap = _before(called)
+            patch.add(wrap)
+            yield lambda patch=patch, wrap=wrap: patch.remove(wrap)  # type: ignore[misc]
 
     def end_step(self) -> None:
         """End the losses of a step."""
         if self._are_partial and len(self._training) > self._parts + 1:
-            self._training[self._parts :] = [torch.stack(self._training[self._parts :]).sum()]
+            self._training[self._parts :] = [_stacked(self._training[self._parts :]).sum()]
         self._parts = len(self._training)
 
     def add_to(self, batch: Batch) -> None:
         """Add the reductions of all losses to a batch, and start anew."""
         for name, kept in (("loss", self._training), ("val_loss", self._validation)):
             if kept:
-                values = reductions.reduced(torch.stack(kept))
+                values = reductions.reduced(_stacked(kept))
                 batch.add("losses", name, len(kept), dict(zip(reductions.BASIC, values)))
             kept.clear()
         self._parts = 0
@@ -96,17 +96,26 @@ class Losses:
         if self._model.training and loss.numel() == 1:
             self._keep(self._training, loss if unscaled is None else unscaled)
 
-    def _keep(self, losses: list[Tensor], loss: Tensor) -> None:
+    def _keep(self, losses: list[Value], loss: Tensor) -> None:
         if len(losses) < _MOST:
-            losses.append(loss.detach().reshape(()).clone())
+            # A CPU has the number already; elsewhere nothing waits for it, and the next step may overwrite the tensor.
+            losses.append(loss.item() if loss.device.type == "cpu" else loss.detach().reshape(()).clone())
 
 
-def _before(called: Callable[..., None]) -> Callable[..., contextlib.AbstractContextManager[None]]:
-    """Return what calls a function before the function that a patch replaces."""
+def _before(called: Callable[..., None]) -> Wrap:
+    """Return what calls a function before another one, with the same arguments."""
 
-    @contextlib.contextmanager
-    def around(*args: Any, **kwargs: Any) -> Iterator[None]:
-        called(*args, **kwargs)
-        yield
+    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            called(*args, **kwargs)
+            return function(*args, **kwargs)
 
-    return around
+        return replacement
+
+    return wrap
+
+
+def _stacked(losses: list[Value]) -> Tensor:
+    """Return losses as one tensor, on the device of those that are tensors."""
+    device = next((loss.device for loss in losses if isinstance(loss, Tensor)), None)
+    return torch.stack([torch.as_tensor(loss, dtype=torch.float32, device=device) for loss in losses])

@@ -1,4 +1,4 @@
-"""Functions of PyTorch that have no hooks, with a call before or around them.
+"""Functions of PyTorch that have no hooks, with something before or around them.
 
 They are replaced when the first watch needs them, in a run alone, and come back when the last one ends.
 """
@@ -7,42 +7,37 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
-__all__ = ["Patch"]
+__all__ = ["Patch", "Wrap"]
 
-# Returns what surrounds one call of the function, given its arguments.
-Around = Callable[..., AbstractContextManager[Any]]
+# Returns a function that calls the given one.
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Patch:
-    """Function of a module or class that is replaced while something listens."""
+    """Function of a module or class that is replaced while something wraps it."""
 
     def __init__(self, owner: Any, name: str) -> None:
         self._owner, self._name = owner, name
         self._original: Callable[..., Any] | None = None
-        self._listeners: list[Around] = []
+        self._wraps: list[Wrap] = []
 
-    def add(self, around: Around) -> None:
-        """Enter what `around` returns for the arguments before each call, and exit it afterwards. It must not raise."""
-        self._listeners.append(around)
-        if self._original is not None:
-            return
-        original = self._original = getattr(self._owner, self._name)
+    def add(self, wrap: Wrap) -> None:
+        """Call what `wrap` returns instead of the function. Of itself it must not raise."""
+        if not self._wraps:
+            self._original = getattr(self._owner, self._name)
+        self._wraps.append(wrap)
+        self._replace()
 
-        @functools.wraps(original)
-        def replacement(*args: Any, **kwargs: Any) -> Any:
-            with ExitStack() as stack:
-                for listener in self._listeners:
-                    stack.enter_context(listener(*args, **kwargs))
-                return original(*args, **kwargs)
-
-        setattr(self._owner, self._name, replacement)
-
-    def remove(self, around: Around) -> None:
+    def remove(self, wrap: Wrap) -> None:
         """Undo `add`."""
-        self._listeners.remove(around)
-        if not self._listeners and self._original is not None:
-            setattr(self._owner, self._name, self._original)
-            self._original = None
+        self._wraps.remove(wrap)
+        self._replace()
+
+    def _replace(self) -> None:
+        assert self._original is not None
+        function = self._original
+        for wrap in self._wraps:
+            function = functools.wraps(self._original)(wrap(function))
+        setattr(self._owner, self._name, function)

@@ -77,10 +77,12 @@ def _on_cpu(flat: Tensor) -> list[Value]:
             shift = here / part.numel()
         total += here
         squares += float(part.dot(part))
-        absolutes += float(part.abs().sum())
-        nonzero += int(torch.count_nonzero(part))
-        moved = part - shift
-        spread += float(moved.dot(moved))
+        # Into one buffer: `count_nonzero` branches at each element, and is 30 times as slow behind a ReLU.
+        buffer = torch.empty_like(part)
+        absolutes += float(torch.abs(part, out=buffer).sum())
+        nonzero += int(torch.ne(part, 0, out=buffer).sum())
+        torch.sub(part, shift, out=buffer)
+        spread += float(buffer.dot(buffer))
     mean = total / size
     # The spread around a value near the mean: that around zero would lose the digits of a small deviation.
     variance = spread / size - (mean - shift) ** 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -212,8 +211,12 @@ class TorchWatch:
         if self._options.spans:
             self._training.phase(name)
 
-    def _saving(self, *_: Any, **__: Any) -> contextlib.AbstractContextManager[None]:
-        return self._training.checkpoint()
+    def _saving(self, save: Callable[..., Any]) -> Callable[..., Any]:
+        def replacement(*args: Any, **kwargs: Any) -> Any:
+            with self._training.checkpoint():
+                return save(*args, **kwargs)
+
+        return replacement
 
     def _hook(self, handle: Any) -> None:
         self._removals.append(handle.remove)

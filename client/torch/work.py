@@ -21,8 +21,9 @@ def amounts(
     Unless the options say otherwise, the samples are the length of the first tensor, and the tokens are the elements of
     ``input_ids``, or of a first tensor of integers with two dimensions.
     """
-    ids = kwargs.get("input_ids")
-    first = ids if isinstance(ids, Tensor) else next((one for _, one in tensors((*args, *kwargs.values()), "")), None)
+    first = kwargs.get("input_ids", args[0] if args else None)
+    if not isinstance(first, Tensor):
+        first = next((one for _, one in tensors((*args, *kwargs.values()), "")), None)
     samples = float(first.shape[0]) if first is not None and first.dim() else None
     is_tokens = first is not None and first.dim() == 2 and not first.is_floating_point() and first.dtype != torch.bool
     tokens = float(first.numel()) if first is not None and is_tokens else None
