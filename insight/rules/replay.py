@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +13,7 @@ from hypergauge.insight import rules
 from hypergauge.insight.rules.rule import Firing, Rule, RuleFailed, Value
 from hypergauge.sql.runs import firings
 from hypergauge.sql.runs.selection import RunInfo
+from hypergauge.sql.server.connections import Connections
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["Evaluated", "Swept", "replay", "store", "sweep"]
@@ -18,16 +22,25 @@ Values = Mapping[str, Value]
 
 # Number of runs from which on the time of planning each rule anew for each run would dominate.
 _MANY = 5
+# Other users of the database keep theirs.
+_MOST_CONNECTIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """Finding of a rule in a run, or the reason why it could not be evaluated."""
+    """Finding of a rule in a run, or the reason why it could not be evaluated.
+
+    Attributes
+    ----------
+    seconds
+        Duration of the evaluation.
+    """
 
     run: RunInfo
     rule: Rule
     firings: Sequence[Firing]
     failure: str | None = None
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +69,26 @@ def replay(
 ) -> Iterator[Evaluated]:
     """Yield the result of each rule for each started run, run by run; a running one counts until now.
 
-    With many runs, the database plans each rule once. A transaction lasts for one run.
+    With many runs, the database plans each rule once, and several connections share the runs. A transaction lasts for
+    one run.
     """
     inputs = firings.inputs(connection, [run.run_id for run in runs])
-    with firings.Evaluations(connection, limit, repeated=len(runs) >= _MANY) as evaluations:
-        for run in runs:
-            for rule, values in chosen:
-                if run.started_at is not None:
-                    yield (
-                        _evaluate(evaluations, rule, values, run, run.started_at, limit)
-                        if rule.can_fire(inputs[run.run_id])
-                        else Evaluated(run, rule, ())
-                    )
-            evaluations.end()
+    started = [run for run in runs if run.started_at is not None]
+    if len(started) < _MANY:
+        with firings.Evaluations(connection, limit) as evaluations:
+            for run in started:
+                yield from _evaluate_all(evaluations, chosen, run, inputs[run.run_id], limit)
+                evaluations.end()
+        return
+    with Connections.like(connection, min(_cores(), _MOST_CONNECTIONS)) as connections:
+
+        def evaluate(mine: Connection, run: RunInfo) -> list[Evaluated]:
+            with firings.Evaluations(mine, limit, repeated=True) as evaluations:
+                return list(_evaluate_all(evaluations, chosen, run, inputs[run.run_id], limit, connections.stopped))
+
+        with closing(connections.map(evaluate, started)) as results:
+            for evaluated in results:
+                yield from evaluated
 
 
 def store(connection: Connection, evaluated: Iterable[Evaluated]) -> None:
@@ -96,16 +116,34 @@ def sweep(
         )
 
 
+def _evaluate_all(
+    evaluations: firings.Evaluations, chosen: Sequence[tuple[Rule, Values]], run: RunInfo, inputs: Set[str], limit: timedelta,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[Evaluated]:  # fmt: skip
+    for rule, values in chosen:
+        if stopped():
+            return
+        yield _evaluate(evaluations, rule, values, run, limit) if rule.can_fire(inputs) else Evaluated(run, rule, ())
+
+
 def _evaluate(
-    evaluations: firings.Evaluations, rule: Rule, values: Values, run: RunInfo, started_at: datetime, limit: timedelta
+    evaluations: firings.Evaluations, rule: Rule, values: Values, run: RunInfo, limit: timedelta
 ) -> Evaluated:
+    assert run.started_at is not None
     stop = run.ended_at or datetime.now(UTC)
+    began = time.perf_counter()
     try:
-        found = rules.evaluate(evaluations, rule, values, run.run_id, started_at, stop, limit)
+        found = rules.evaluate(evaluations, rule, values, run.run_id, run.started_at, stop, limit)
     except RuleFailed as error:
-        return Evaluated(run, rule, (), str(error))
+        return Evaluated(run, rule, (), str(error), time.perf_counter() - began)
     # A firing without an end ends with the run.
-    return Evaluated(run, rule, [replace(one, ended_at=one.ended_at or run.ended_at) for one in found])
+    ended = [replace(one, ended_at=one.ended_at or run.ended_at) for one in found]
+    return Evaluated(run, rule, ended, seconds=time.perf_counter() - began)
+
+
+def _cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _seconds(firing: Firing) -> float:

@@ -90,7 +90,8 @@ class Evaluations:
     limit
         Longest time of one evaluation.
     repeated
-        Whether the same rules are evaluated many times: each is then planned once.
+        Whether the same rules are evaluated many times: each is then planned once. The connection must be for this alone,
+        because settings that a rule changes stay.
     """
 
     def __init__(self, connection: Connection, limit: timedelta, *, repeated: bool = False) -> None:
@@ -141,7 +142,8 @@ class Evaluations:
         if self._transaction is not None:
             return
         with ExitStack() as stack:
-            stack.enter_context(self._connection.transaction(force_rollback=True))
+            # The driver forgets the prepared statements at a rollback. Nothing was written, so a commit does the same.
+            stack.enter_context(self._connection.transaction(force_rollback=not self._repeated))
             self._connection.execute("set transaction read only")
             _become_reader(self._connection)
             self._connection.execute(

@@ -20,7 +20,7 @@ from hypergauge.sql.schema.schemas import SEARCH_PATH
 from hypergauge.sql.server import replica
 from hypergauge.sql.server.embedded import EmbeddedServer
 
-__all__ = ["Connection", "Database", "StatementFailed", "lost"]
+__all__ = ["Connection", "Database", "StatementFailed", "another", "lost"]
 
 _log = logging.getLogger(__name__)
 
@@ -155,42 +155,9 @@ class Database:
         return self._connected(read_only=self._reading, timeout=timeout)
 
     def _connected(self, *, read_only: bool, timeout: float) -> Connection:
-        dsn, name = self.dsn, "BENCH_READ_DSN" if self._elsewhere else "BENCH_DSN"
-        try:
-            connection = psycopg.connect(
-                dsn,
-                autocommit=True,
-                connect_timeout=int(timeout),
-                application_name="hypergauge",
-                tcp_user_timeout=_SILENCE_MILLISECONDS,
-                cursor_factory=replica.RetryingCursor if read_only else None,
-            )
-            # Commits are synchronous even if the server's default is not: committed data have left the spool or the
-            # run's folder, so a crash of the server must not lose them. JIT is off, since compiling a short analytic
-            # query takes seconds; the schema also sets this for its database if the owner may. A user without access
-            # to `bench` reads the views of `bench_own`.
-            connection.execute(
-                """
-                select set_config('search_path',
-                                  case min(nspname) when 'bench_own' then 'bench_own, ' else '' end || %s, false),
-                       set_config('jit', 'off', false),
-                       case when current_setting('synchronous_commit') = 'off'
-                            then set_config('synchronous_commit', 'on', false) end,
-                       case when %s then set_config('default_transaction_read_only', 'on', false) end
-                from pg_class c join pg_namespace n on n.oid = relnamespace
-                where nspname in ('bench', 'bench_own') and relname = 'runs' and has_table_privilege(c.oid, 'select')
-                """,
-                (SEARCH_PATH, read_only),
-            )
-        except psycopg.ProgrammingError:
-            # libpq's message quotes the text that it cannot parse, possibly the password.
-            raise DatabaseUnavailable(f"the connection string ({name}) cannot be parsed") from None
-        except psycopg.Error as error:
-            where = f" ({name})" if self._elsewhere else ""
-            raise DatabaseUnavailable(
-                f"the database at {public(dsn)}{where} does not answer: {error}".strip()
-            ) from error
-        return connection
+        return _connected(
+            self.dsn, "BENCH_READ_DSN" if self._elsewhere else "BENCH_DSN", read_only=read_only, timeout=timeout
+        )
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Connection]:
@@ -230,6 +197,57 @@ class Database:
         # The other parts (host, port, TLS) stay: SQLAlchemy passes query parameters to libpq.
         query = urlencode({**parts, "options": f"-csearch_path={schema}"}, quote_via=quote)
         return f"postgresql+psycopg://{login}@/{name}?{query}"
+
+
+def another(connection: Connection, *, timeout: float = 10) -> Connection:
+    """Open another connection like `connection`: to the same server, and read-only if that is.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        The server refuses it, for example because it has too many connections.
+    """
+    dsn = conninfo.make_conninfo(connection.info.dsn, password=connection.info.password or None)
+    read_only = connection.cursor_factory is replica.RetryingCursor
+    return _connected(dsn, "BENCH_DSN", read_only=read_only, timeout=timeout)
+
+
+def _connected(dsn: str, name: str, *, read_only: bool, timeout: float) -> Connection:
+    try:
+        connection = psycopg.connect(
+            dsn,
+            autocommit=True,
+            connect_timeout=int(timeout),
+            application_name="hypergauge",
+            tcp_user_timeout=_SILENCE_MILLISECONDS,
+            cursor_factory=replica.RetryingCursor if read_only else None,
+        )
+        # Commits are synchronous even if the server's default is not: committed data have left the spool or the
+        # run's folder, so a crash of the server must not lose them. JIT is off, since compiling a short analytic
+        # query takes seconds; the schema also sets this for its database if the owner may. A user without access
+        # to `bench` reads the views of `bench_own`.
+        connection.execute(
+            """
+            select set_config('search_path',
+                              case min(nspname) when 'bench_own' then 'bench_own, ' else '' end || %s, false),
+                   set_config('jit', 'off', false),
+                   case when current_setting('synchronous_commit') = 'off'
+                        then set_config('synchronous_commit', 'on', false) end,
+                   case when %s then set_config('default_transaction_read_only', 'on', false) end
+            from pg_class c join pg_namespace n on n.oid = relnamespace
+            where nspname in ('bench', 'bench_own') and relname = 'runs' and has_table_privilege(c.oid, 'select')
+            """,
+            (SEARCH_PATH, read_only),
+        )
+    except psycopg.ProgrammingError:
+        # libpq's message quotes the text that it cannot parse, possibly the password.
+        raise DatabaseUnavailable(f"the connection string ({name}) cannot be parsed") from None
+    except psycopg.Error as error:
+        where = f" ({name})" if name != "BENCH_DSN" else ""
+        raise DatabaseUnavailable(
+            f"the database at {public(dsn)}{where} does not answer: {error}".strip()
+        ) from error
+    return connection
 
 
 def public(dsn: str) -> str:

@@ -18,7 +18,7 @@
 -- help = "watched steps in a row at which the norm is too large before it counts"
 
 -- The first steps under a loss scale may overflow, and single steps may have a large gradient: neither counts.
-with norms as (
+with norms as materialized (
     select x.tensor_set, x.collection as name, x.place, x.watched, x.step, x.time, x.following,
            coalesce(x.norm, (select sqrt(sum(one::float8 ^ 2)) from unnest(x.l2) one)) as norm, 0 < any(x.nonfinite) as nonfinite
     from rule_tensors(%(run)s, %(start)s, %(stop)s, '{gradients,weights}') x

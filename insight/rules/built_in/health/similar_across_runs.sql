@@ -13,22 +13,34 @@ with mine as (
     select r.run_id, r.params, w.experiment_id, r.started_at from runs r join workloads w using (workload_id)
     where r.run_id = %(run)s and exists (select from tensor_sets where run_id = r.run_id)
 ), watched as (
-    select x.*, row_number() over (partition by collection order by step desc) as newest
-    from rule_tensors(%(run)s, %(start)s, %(stop)s, '{losses,gradients}', 1000000) x
-), others as (
-    -- One look at the newest step of each earlier run.
-    select distinct o.run_id, o.started_at from mine m
+    select *, row_number() over (partition by tensor_set order by l2 is null, step desc) as newest
+    from rule_tensors(%(run)s, %(start)s, %(stop)s, '{losses,gradients}', 1000000)
+), recent as materialized (
+    select tensor_set, collection, names, step, l2, newest from watched where newest <= 20 and l2 is not null order by step desc
+), earlier as materialized (
+    select o.run_id from mine m
     join workloads w on w.experiment_id = m.experiment_id
     join runs o on o.workload_id = w.workload_id and o.run_id <> m.run_id and o.params <> m.params and o.started_at < m.started_at
-    join tensor_sets s on s.run_id = o.run_id
-    join watched x on x.newest <= 20 and x.collection = s.collection and x.names = s.names
-    join tensor_steps v on v.run_id = s.run_id and v.tensor_set = s.tensor_set and v.step = x.step and v.l2 = x.l2
+), others as materialized (
+    -- One look at the newest step in common with each earlier run: all must be equal.
+    select o.run_id from earlier o
+    where exists (
+        select from recent t join tensor_sets s on s.run_id = o.run_id and s.collection = t.collection
+        cross join lateral (
+            select v.l2 = x.l2 as same
+            from recent x join tensor_steps v on v.run_id = s.run_id and v.tensor_set = s.tensor_set and v.step = x.step
+            where x.tensor_set = t.tensor_set and v.l2 is not null
+            order by x.step desc limit 1) newest
+        where t.newest = 1 and newest.same and s.names = t.names)
 ), compared as (
-    select o.run_id, min(o.started_at) as started_at, x.step, min(x.time) as time, bool_and(v.l2 = x.l2 and v.mean is not distinct from x.mean) as same
+    select o.run_id, x.step, min(x.time) as time, bool_and(x.same) as same
     from others o
-    join tensor_sets s on s.run_id = o.run_id
-    join watched x on x.collection = s.collection and x.names = s.names
-    join tensor_steps v on v.run_id = s.run_id and v.tensor_set = s.tensor_set and v.step = x.step
+    cross join lateral (
+        select x.step, x.time, v.l2 = x.l2 and v.mean is not distinct from x.mean as same
+        from tensor_sets s
+        join watched x on x.collection = s.collection and x.names = s.names
+        join tensor_steps v on v.run_id = s.run_id and v.tensor_set = s.tensor_set and v.step = x.step
+        where s.run_id = o.run_id offset 0) x
     group by o.run_id, x.step
 ), alike as (
     select run_id, min(time) as begins, max(time) as ends, count(*) as steps, min(step) as step

@@ -32,7 +32,7 @@ with sets as (
 ), found as (
     select x.tensor_set, t.name, x.nth as place, x.nth as watched, x.step, x.time,
            x.following, t.l2::float8 as value
-    from steps x
+    from (select * from steps where exists (select from unnest(l2, before_l2) as t (l2, l2b) where t.l2 = t.l2b)) x
     cross join lateral unnest(x.names, x.l2, x.before_l2, x.l1, x.before_l1, x.mean, x.before_mean, x.std, x.before_std,
                               x.low, x.before_low, x.high, x.before_high, x.update_ratio)
         as t (name, l2, l2b, l1, l1b, mean, meanb, std, stdb, low, lowb, high, highb, ratio)

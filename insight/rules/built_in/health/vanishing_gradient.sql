@@ -20,7 +20,9 @@
 -- normalization is zero by construction, so biases do not count.
 with found as (
     select x.tensor_set, t.name, x.place, x.watched, x.step, x.time, x.following, m.mean as value
-    from rule_tensors(%(run)s, %(start)s, %(stop)s, '{gradients}') x
+    from (select * from rule_tensors(%(run)s, %(start)s, %(stop)s, '{gradients}')
+          -- The mean over the non-zero elements is at least that over all.
+          where 1.001 * %(threshold)s * (select max(size) from unnest(sizes) as size) >= any(l1)) x
     cross join lateral unnest(x.names, x.sizes, x.l1, x.zeros) as t (name, size, l1, zeros)
     cross join lateral (select coalesce(t.l1 / nullif(t.size * (1 - coalesce(t.zeros, 0)::float8), 0), 0) as mean) m
     where t.l1 is not null and m.mean < %(threshold)s and t.name !~ 'bias'
