@@ -31,6 +31,9 @@ _LAG = timedelta(seconds=2)
 _SHORTEST = timedelta(seconds=2)
 # Pause of a slow or failed rule: doubled each time, up to the second value.
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10.0, 600.0
+# Heavy rules of a run are evaluated less often, so that they take this share of the time: those of a run with thousands of
+# tensors. A rule with a short lookback does not wait.
+_HEAVY_SECONDS, _SHARE, _LONGEST_WAIT_SECONDS = 0.02, 0.03, 300.0
 
 
 @dataclass(slots=True)
@@ -39,6 +42,33 @@ class _Pause:
 
     seconds: float
     until: float
+
+
+@dataclass(slots=True)
+class _Pace:
+    """Durations of the rules of a run in seconds, and the monotonic time until which the heavy ones wait.
+
+    The shorter of the last two durations counts: the first has the planning, and single ones the load of the host.
+    """
+
+    last: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    until: float = 0.0
+
+    def waits(self, rule: str) -> bool:
+        """Return whether the rule is heavy, and its time has not come."""
+        return time.monotonic() < self.until and self.seconds.get(rule, 0.0) > _HEAVY_SECONDS
+
+    def took(self, rule: str, seconds: float) -> float:
+        """Note the duration of an evaluation, and return the wait that it causes."""
+        self.seconds[rule] = min(self.last.get(rule, 0.0), seconds)
+        self.last[rule] = seconds
+        return self.seconds[rule] / _SHARE if self.seconds[rule] > _HEAVY_SECONDS else 0.0
+
+    def wait(self, seconds: float) -> None:
+        """Let the heavy rules wait."""
+        now = time.monotonic()
+        self.until = min(max(self.until, now) + seconds, now + _LONGEST_WAIT_SECONDS)
 
 
 @dataclass(slots=True)
@@ -66,6 +96,7 @@ class RuleEngine:
     metrics: RuleMetrics
     _due: dict[str, float] = field(default_factory=dict)
     _pauses: dict[Path, _Pause] = field(default_factory=dict)
+    _paces: dict[str, _Pace] = field(default_factory=dict)
     _cache: dict[Path | None, _Cached] = field(default_factory=dict)
 
     def look(
@@ -89,6 +120,7 @@ class RuleEngine:
         ]
         running = {run.run_id for run, _ in runs if run.ended_at is None}
         self._due = {run_id: due for run_id, due in self._due.items() if run_id in running}
+        self._paces = {run_id: pace for run_id, pace in self._paces.items() if run_id in running}
         self.metrics.runs.set(len(running))
         concluded: list[str] = []
         for run, folder in runs:
@@ -116,12 +148,18 @@ class RuleEngine:
             return
         began = time.monotonic()
         inputs = firings.inputs(reader, [run.run_id])[run.run_id]
+        pace, wait = self._paces.setdefault(run.run_id, _Pace()), 0.0
         for one in chosen.enabled:
-            if not one.rule.can_fire(inputs):
-                continue
             window = one.rule.window(one.values) if run.ended_at is None else None
+            patient = run.ended_at is None and (window is None or window.total_seconds() >= 2 * _LONGEST_WAIT_SECONDS)
+            if not one.rule.can_fire(inputs) or patient and pace.waits(one.rule.name):
+                continue
             start = run.started_at if window is None else max(run.started_at, stop - window)
+            rule_began = time.monotonic()
             self._evaluate_rule(connection, reader, run, one, chosen.settings.limit, start, stop)
+            if patient:
+                wait += pace.took(one.rule.name, time.monotonic() - rule_began)
+        pace.wait(wait)
         self.metrics.evaluated.inc()
         self.metrics.seconds.inc(time.monotonic() - began)
 

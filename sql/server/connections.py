@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Self, TypeVar
 
@@ -18,6 +19,8 @@ __all__ = ["Connections"]
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_CANCEL_SECONDS = 0.05
 
 
 class Connections:
@@ -59,14 +62,22 @@ class Connections:
                 free.put(connection)
 
         pool = ThreadPoolExecutor(len(self._connections), "database")
+        futures = [pool.submit(run, item) for item in items]
         try:
-            for future in [pool.submit(run, item) for item in items]:
+            for future in futures:
                 yield future.result()
         except BaseException:
-            self._stopped.set()
+            self._stop(pool, futures)
+            raise
+        finally:
+            pool.shutdown()
+
+    def _stop(self, pool: ThreadPoolExecutor, futures: Sequence[Future[R]]) -> None:
+        self._stopped.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        # Again, because a cancellation between two statements has no effect.
+        while not all(future.done() for future in futures):
+            time.sleep(_CANCEL_SECONDS)
             for connection in self._connections:
                 with contextlib.suppress(psycopg.Error):
                     connection.cancel_safe(timeout=1)
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)

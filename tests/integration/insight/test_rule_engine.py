@@ -196,6 +196,23 @@ def test_a_rule_that_is_slow_or_fails_is_left_alone_and_counted(desk: Desk) -> N
         assert desk.count("skipped", rule=rule, reason="paused") == 1
 
 
+def test_a_heavy_rule_is_evaluated_less_often_but_always_at_the_end(desk: Desk) -> None:
+    (desk.folder / "rules" / "heavy.sql").write_text(SLOW.replace("Slow", "Heavy").replace("30", "0.6"))
+    desk.toml.write_text("[rules]\nevery = '500 ms'\n")
+    run_id = desk.run()
+    desk.look()
+    time.sleep(0.5)
+    desk.look()
+    assert desk.count("firings", rule="Heavy") == 2  # the first duration may be that of planning
+    desk.query("delete from rule_firings")
+    time.sleep(0.5)
+    desk.look()
+    assert desk.firings(run_id) == ["Always"]
+    desk.end(run_id)
+    desk.look()
+    assert desk.firings(run_id) == ["Always", "Heavy"]
+
+
 def test_settings_count_as_they_are_by_now_and_as_before_while_they_are_broken(desk: Desk) -> None:
     desk.toml.write_text("[rules]\nevery = '500 ms'\n[rules.Always]\nshare = 0.5\n")
     run_id = desk.run()
