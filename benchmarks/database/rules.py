@@ -79,7 +79,9 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
         return results
 
 
-def write_training(connection: Connection, number: int, tensors: int, steps: int, every: float = 10.0, *, ill: bool = False) -> str:
+def write_training(
+    connection: Connection, number: int, tensors: int, steps: int, every: float = 10.0, *, ill: bool = False
+) -> str:
     """Store a run of its own workload with its tensors, steps and losses, and return its id; see `_STEPS` for an ill one."""
     experiments.claim_experiment(connection, 20, name="rules", source="rules.csv", into=True)
     workload_id = experiments.open_workload(connection, 20, number)
@@ -121,9 +123,7 @@ def write_training(connection: Connection, number: int, tensors: int, steps: int
     return run_id
 
 
-def _replay(
-    connection: Connection, every: Sequence[Rule], found: Sequence[RunInfo]
-) -> tuple[dict[str, float], int]:
+def _replay(connection: Connection, every: Sequence[Rule], found: Sequence[RunInfo]) -> tuple[dict[str, float], int]:
     """Return the seconds of a replay by rule, and the number of firings."""
     by_rule: dict[str, float] = defaultdict(float)
     fired = 0

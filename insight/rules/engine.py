@@ -152,7 +152,7 @@ class RuleEngine:
         for one in chosen.enabled:
             window = one.rule.window(one.values) if run.ended_at is None else None
             patient = run.ended_at is None and (window is None or window.total_seconds() >= 2 * _LONGEST_WAIT_SECONDS)
-            if not one.rule.can_fire(inputs) or patient and pace.waits(one.rule.name):
+            if not one.rule.can_fire(inputs) or (patient and pace.waits(one.rule.name)):
                 continue
             start = run.started_at if window is None else max(run.started_at, stop - window)
             rule_began = time.monotonic()

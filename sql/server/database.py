@@ -244,9 +244,7 @@ def _connected(dsn: str, name: str, *, read_only: bool, timeout: float) -> Conne
         raise DatabaseUnavailable(f"the connection string ({name}) cannot be parsed") from None
     except psycopg.Error as error:
         where = f" ({name})" if name != "BENCH_DSN" else ""
-        raise DatabaseUnavailable(
-            f"the database at {public(dsn)}{where} does not answer: {error}".strip()
-        ) from error
+        raise DatabaseUnavailable(f"the database at {public(dsn)}{where} does not answer: {error}".strip()) from error
     return connection
 
 

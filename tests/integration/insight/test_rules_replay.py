@@ -37,7 +37,9 @@ def many(world: World) -> list[str]:
 
 
 def replayed(world: World, *chosen: Rule) -> list[Evaluated]:
-    return list(replay(world.connection, [(one, one.values()) for one in chosen], select_runs(world.connection, []), LIMIT))
+    return list(
+        replay(world.connection, [(one, one.values()) for one in chosen], select_runs(world.connection, []), LIMIT)
+    )
 
 
 def test_results_come_in_the_order_of_the_runs_and_rules(world: World, many: list[str], tmp_path: Path) -> None:
@@ -60,13 +62,17 @@ def test_a_rule_that_fails_on_a_run_leaves_the_others(world: World, many: list[s
 
 
 def test_a_rule_is_planned_once_and_can_not_write(world: World, many: list[str], tmp_path: Path) -> None:
-    plans = "select now() as started_at, now() as ended_at, jsonb_build_object('Plans', {}) as evidence where %(run)s <> ''"
+    plans = (
+        "select now() as started_at, now() as ended_at, jsonb_build_object('Plans', {}) as evidence where %(run)s <> ''"
+    )
     found = replayed(world, rule(tmp_path, "Planned", plans.format(PLANS)))
     # A statement sees the use of its plan from the next one on.
     assert max(one.firings[0].evidence["Plans"] for one in found) >= RUNS / 4 - 1
     writing = rule(tmp_path, "Writing", plans.format("lo_create(0)::bigint"))
     assert all("read-only transaction" in (one.failure or "") for one in replayed(world, writing))
-    assert rows(world, "select current_setting('transaction_read_only'), current_user = session_user") == [("off", True)]
+    assert rows(world, "select current_setting('transaction_read_only'), current_user = session_user") == [
+        ("off", True)
+    ]
 
 
 def test_who_leaves_early_does_not_wait_for_the_rest(world: World, many: list[str], tmp_path: Path) -> None:
