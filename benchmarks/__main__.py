@@ -68,7 +68,7 @@ def main(
     minutes: Annotated[
         float | None,
         typer.Option(
-            help="Duration of `soak` and `faults` (60), of each part of `scale` (5), or limit of `overhead` for each kind of training (20) and of `profile` (5)."
+            help="Duration of `soak` and `faults` (60), of each part of `scale` (5), or limit of `overhead` for each kind of training (20), of `profile` (5) and of `watch` (5)."
         ),
     ] = None,
     server: Annotated[

@@ -18,34 +18,33 @@ __all__ = ["measure"]
 
 _SCRIPT = Path(__file__).parents[1] / "training/watched.py"
 _MODELS = ("dense", "convolutional", "transformer")
-# Steps from one watched step to the next, as by default, and steps with and without a watch of a model.
+# Steps from one watched step to the next, as by default; a period has as many steps.
 EVERY = 100
-_PAIRS = 20
 # The C library gives freed memory back to the kernel and takes it again, in each step or in none, as the heap happens to lie.
 # That changes a step of a small model by a fifth, with or without a watch, so it is switched off.
 _ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
 
 
-def measure(seed: int = 1, pairs: int = _PAIRS) -> dict[str, float | str]:
+def measure(minutes: float = 5.0, seed: int = 1) -> dict[str, float | str]:
     """Return the slow-down and the additional CPU time of a watched training, with 95 % intervals.
 
     ``TORCH_PYTHON`` names the interpreter with PyTorch; by default it is this one.
 
     Parameters
     ----------
-    pairs
-        Periods of 100 steps with a watch, and as many without, for each model.
+    minutes
+        Time for all models together.
     """
     python = os.environ.get("TORCH_PYTHON", sys.executable)
     if subprocess.run([python, "-c", "import torch"], capture_output=True, check=False).returncode:
         raise BadRequest(f"{python} has no PyTorch; name an interpreter that has: TORCH_PYTHON=…")
-    results: dict[str, float | str] = {"every": float(EVERY), "steps": float(2 * EVERY * pairs)}
+    results: dict[str, float | str] = {"every": float(EVERY)}
     for model in _MODELS:
         with tempfile.TemporaryDirectory(prefix="bench-") as name:
             folder = Path(name)
             files = {"BENCH_SPANS": str(folder / "spans.jsonl"), "BENCH_TENSORS": str(folder / "tensors.jsonl")}
             environment = run_environment(os.environ, {**files, **_ALLOCATOR}, client_folder(folder))
-            words = [python, str(_SCRIPT), model, str(pairs), str(EVERY), str(seed)]
+            words = [python, str(_SCRIPT), model, str(60 * minutes / len(_MODELS)), str(EVERY), str(seed)]
             done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
             found = json.loads(done.stdout)
             written = Path(files["BENCH_TENSORS"]).stat().st_size
@@ -57,9 +56,11 @@ def measure(seed: int = 1, pairs: int = _PAIRS) -> dict[str, float | str]:
                 f"{model}_{kind}_low": estimate.low,
                 f"{model}_{kind}_high": estimate.high,
             }
+        pairs = len(found["pairs"])
         off = [pair["off"][0] / EVERY for pair in found["pairs"]]
         results |= {
             f"{model}_parameters": float(found["parameters"]),
+            f"{model}_steps": float(2 * EVERY * pairs),
             f"{model}_step_seconds": sorted(off)[len(off) // 2],
             f"{model}_bytes_per_watched_step": written / pairs,
         }

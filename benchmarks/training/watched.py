@@ -1,4 +1,4 @@
-"""PyTorch training that switches its watch on and off: ``python -m benchmarks.training.watched MODEL PAIRS EVERY SEED``.
+"""PyTorch training that switches its watch on and off: ``python -m benchmarks.training.watched MODEL SECONDS EVERY SEED``.
 
 It prints a JSON object: the seconds and CPU seconds of a period of `EVERY` steps, for each pair with and without a watch. It
 runs in a run's client folder and environment, where neither NumPy nor our other packages may exist.
@@ -20,6 +20,7 @@ from hypergauge import track
 
 __all__ = ["MODELS"]
 
+_PAIRS_AT_LEAST = 5
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
@@ -61,8 +62,8 @@ def _transformer() -> tuple[nn.Module, Callable[[], Batch]]:
 MODELS = {"dense": _dense, "convolutional": _convolutional, "transformer": _transformer}
 
 
-def main(name: str, pairs: int, every: int, seed: int) -> None:
-    """Train, and print the times of the periods."""
+def main(name: str, seconds: float, every: int, seed: int) -> None:
+    """Train for that many seconds, and print the times of the periods."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     model, batch = MODELS[name]()
@@ -83,7 +84,8 @@ def main(name: str, pairs: int, every: int, seed: int) -> None:
     track.watch(model, every=every).close()  # what is needed once: imports, the thread
     period()
     found = []
-    for _ in range(pairs):
+    deadline = time.monotonic() + seconds
+    while len(found) < _PAIRS_AT_LEAST or time.monotonic() < deadline:
         pair: dict[bool, tuple[float, float]] = {}
         for on in order.sample((True, False), 2):
             watch = track.watch(model, every=every) if on else None
@@ -95,4 +97,4 @@ def main(name: str, pairs: int, every: int, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *(int(number) for number in sys.argv[2:5]))
+    main(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
