@@ -83,7 +83,7 @@ def main(name: str, seconds: float, every: int, seed: int) -> None:
     order = random.Random(seed)
     track.watch(model, every=every).close()  # what is needed once: imports, the thread
     period()
-    found = []
+    found: list[dict[str, tuple[float, float]]] = []
     deadline = time.monotonic() + seconds
     while len(found) < _PAIRS_AT_LEAST or time.monotonic() < deadline:
         pair: dict[bool, tuple[float, float]] = {}
