@@ -17,6 +17,7 @@ from tests.support.fakes import conda as fake_conda
 from tests.support.fakes import docker as fake_docker
 from tests.support.fakes.profilers import installed_profilers
 from tests.support.home import SCRIPTS, Home, processes_of
+from tests.support.interpreters import needs, python_with
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
@@ -254,6 +255,26 @@ def busy_processes(run: dict[str, Any], script: Path) -> list[Any]:
         for process in processes_of(run["run_id"])
         if process.cmdline()[1:2] == [str(script)] and process.cpu_times().user > 0.5
     ]
+
+
+@needs("torch")
+@pytest.mark.parametrize("environment", ["-", "conda:torch", f"docker:{IMAGE}"])
+def test_a_model_is_watched_where_our_package_is_not(equipped: Home, elsewhere: object, environment: str) -> None:
+    """The interpreter with PyTorch has nothing of ours, and none of our modules but the client."""
+    words = (python_with("torch") or "", str(SCRIPTS.parent / "trainings" / "healthy.py"), "0")
+    equipped.bench("run", "--environment", environment, "--name", f"watched {environment}", "--", *words)
+    [run] = [one for one in equipped.runs(1_000_000) if one["name"] == f"watched {environment}"]
+    assert (run["status"], run["reason"]) == ("finished", None)
+    [found] = equipped.query(
+        """
+        select (select count(distinct collection) from tensor_stats where run_id = r.run_id)::integer as collections,
+               (select count(*) from spans where run_id = r.run_id and kind = 'step')::integer as steps,
+               (select count(*) from bench_internal.tensor_problems where run_id = r.run_id)::integer as problems
+        from runs r where run_id = %s
+        """,
+        run["run_id"],
+    )
+    assert found == {"collections": 5, "steps": 288, "problems": 0}
 
 
 # --- the manifest -------------------------------------------------------------------------------------------------------

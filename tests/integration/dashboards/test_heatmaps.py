@@ -23,9 +23,11 @@ def start() -> float:
 
 
 def heatmap(world: World, board: str, chosen: Mapping[str, grafana.Value], span: grafana.Span) -> Answer:
-    """Return the answer to the heat map of a dashboard, with the rights of dashboards."""
+    """Return the answer to the heat map of a dashboard's hardware, with the rights of dashboards."""
     dashboard = json.loads(Path(f"dashboards/generated/{board}.json").read_text())
-    drawn = [panel for panel in grafana.panels(dashboard) if panel["type"] == "heatmap"]
+    drawn = [
+        panel for panel in grafana.panels(dashboard) if panel["type"] == "heatmap" and "Gradients" not in panel["title"]
+    ]
     [query] = [
         one
         for one in grafana.queries({**dashboard, "panels": drawn, "annotations": {}}, chosen, span)

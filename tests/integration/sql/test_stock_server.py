@@ -68,7 +68,9 @@ def test_our_connections_and_charts_do_without_jit_in_a_database_that_is_not_our
               and p.prosrc ~ 'return query execute'
             """
         ).fetchall()
-        assert dict(functions) == dict.fromkeys(("run_chart", "workload_chart", "newest", "series_steps"), True)
+        assert dict(functions) == dict.fromkeys(
+            ("run_chart", "workload_chart", "tensor_chart", "newest", "series_steps"), True
+        )
 
 
 @pytest.fixture
