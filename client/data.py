@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from hypergauge.client.spans import Work
 
@@ -26,6 +26,7 @@ class Data(Generic[T]):
 
     def __init__(self, items: Iterable[T], work: Work) -> None:
         self._items, self._work = items, work
+        self._iterator: Iterator[T] | None = None
 
     def __iter__(self) -> Iterator[T]:
         items, work, clock = iter(self._items), self._work, time.perf_counter
@@ -38,6 +39,14 @@ class Data(Generic[T]):
             if work.data_wait == before:
                 work.add(data_wait=clock() - since)
             yield item
+
+    def __next__(self) -> T:
+        if self._iterator is None:
+            self._iterator = iter(self)
+        return next(self._iterator)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._items[index]  # type: ignore[index]
 
     def __len__(self) -> int:
         return len(self._items)  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 
@@ -30,6 +31,8 @@ class TensorFile:
         self._id = f"{os.getpid():x}-{os.urandom(3).hex()}"
         self._sets: dict[tuple[str, tuple[str, ...]], tuple[str, list[int]]] = {}
         self._file: int | None = None
+        # The thread of a watch writes beside the training's own.
+        self._lock = threading.Lock()
 
     def write(
         self,
@@ -52,23 +55,37 @@ class TensorFile:
         at
             Unix seconds; now by default.
         """
-        lines = []
         key = (collection, tuple(names))
-        if key not in self._sets:
-            self._sets[key] = (f"{self._id}-{len(self._sets)}", list(sizes))
-            identity = {"set": self._sets[key][0], "collection": collection}
-            lines.append(json.dumps({**identity, "names": list(names), "sizes": list(sizes)}))
-        name, usual = self._sets[key]
-        content: dict[str, object] = {"set": name, "step": step, "time": at or time.time(), "pid": os.getpid()}
-        if list(sizes) != usual:
-            content["sizes"] = list(sizes)
-        content.update((reduction, base64.b64encode(values).decode()) for reduction, values in columns.items())
-        lines.append(json.dumps(content))
-        self._append(lines)
+        with self._lock:
+            self._append(self._lines(key, step, list(sizes), columns, at or time.time()))
 
     def problem(self, text: str) -> None:
         """Append why nothing more is recorded; it becomes a note on the run."""
-        self._append([json.dumps({"problem": text})])
+        with self._lock:
+            self._append([json.dumps({"problem": text})])
+
+    def _lines(
+        self,
+        key: tuple[str, tuple[str, ...]],
+        step: int,
+        sizes: list[int],
+        columns: Mapping[str, bytes],
+        at: float,
+    ) -> list[str]:
+        """Return the line of a step, after that of its set if the set is new."""
+        lines = []
+        collection, names = key
+        if key not in self._sets:
+            self._sets[key] = (f"{self._id}-{len(self._sets)}", sizes)
+            identity = {"set": self._sets[key][0], "collection": collection}
+            lines.append(json.dumps({**identity, "names": list(names), "sizes": sizes}))
+        name, usual = self._sets[key]
+        content: dict[str, object] = {"set": name, "step": step, "time": at, "pid": os.getpid()}
+        if sizes != usual:
+            content["sizes"] = sizes
+        content.update((reduction, base64.b64encode(values).decode()) for reduction, values in columns.items())
+        lines.append(json.dumps(content))
+        return lines
 
     def _append(self, lines: Sequence[str]) -> None:
         """Append lines by one write. On a full disk they are dropped, so that the training continues."""

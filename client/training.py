@@ -61,7 +61,7 @@ class Training:
 
     def phase(self, name: str | None) -> None:
         """Begin a phase such as ``train`` or ``evaluate``, unless it is in progress; ``None`` ends the current one."""
-        if name == (self._phase.name if self._phase else None) or self._is_left_to_script("phase"):
+        if name == (self._phase.name if self._phase else None) or self._is_not_ours("phase"):
             return
         now = self._clock()
         self.flush()
@@ -72,7 +72,7 @@ class Training:
 
     def epoch(self, number: int | None) -> None:
         """Begin an epoch, which ends the phase in progress too; ``None`` ends the current one."""
-        if self._is_left_to_script("epoch"):
+        if self._is_not_ours("epoch"):
             return
         self.phase(None)
         now = self._clock()
@@ -86,7 +86,7 @@ class Training:
         """End a step; its number is one more than that of the last one unless given."""
         number = self._next if number is None else number
         self._next = number + 1
-        if self._is_left_to_script("step"):
+        if self._is_not_ours("step"):
             return
         now = self._clock()
         parent = self._phase.id if self._phase else self._parent()
@@ -128,5 +128,6 @@ class Training:
         stack = self._track.thread.stack
         return self._epoch.id if self._epoch else stack[-1] if stack else "null"
 
-    def _is_left_to_script(self, kind: str) -> bool:
-        return kind in self._track.thread.kinds
+    def _is_not_ours(self, kind: str) -> bool:
+        """Return whether the script writes such spans itself, or this is a forked worker."""
+        return kind in self._track.thread.kinds or os.getpid() != self._pid

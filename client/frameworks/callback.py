@@ -6,7 +6,7 @@ from typing import Any
 
 from hypergauge.client.frameworks.record import Record
 
-__all__ = ["again", "callback", "record_of"]
+__all__ = ["callback", "record_of", "remade"]
 
 
 def record_of(track: Any, name: str, every: int = 100) -> Record | None:
@@ -20,7 +20,7 @@ def callback(base: type, hooks: object | None, record: Record | None, name: str,
     Without hooks, outside a run, it has the methods of the base class, which do nothing. A process that gets it by `pickle`
     makes one of its own.
     """
-    kind = type("Hypergauge", (base,), {"__reduce__": lambda _: (again, (name, options))})
+    kind = type("Hypergauge", (base,), {"__reduce__": lambda _: (remade, (name, options))})
     made = kind()
     if hooks is not None and record is not None:
         for hook in dir(hooks):
@@ -30,7 +30,7 @@ def callback(base: type, hooks: object | None, record: Record | None, name: str,
     return made
 
 
-def again(name: str, options: dict[str, Any]) -> Any:
+def remade(name: str, options: dict[str, Any]) -> Any:
     """Return a callback of `Track` by the name of its method."""
     import hypergauge
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypergauge.client.frameworks.boosting import Rounds
-from hypergauge.client.frameworks.callback import again, record_of
+from hypergauge.client.frameworks.callback import record_of, remade
 
 __all__ = ["LightgbmCallback"]
 
@@ -38,7 +38,7 @@ class LightgbmCallback:
             self._rounds.end()
 
     def __reduce__(self) -> Any:
-        return again, ("lightgbm", {"every": self._every})
+        return remade, ("lightgbm", {"every": self._every})
 
 
 def _losses(results: Any) -> dict[str, float]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import importlib
 import math
-import os
 import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 from hypergauge.client.guard import Guard
+from hypergauge.client.rank import is_first_rank
 from hypergauge.client.reductions import Reducer
 from hypergauge.client.spans import Spans
 from hypergauge.client.tensors import TensorFile
@@ -61,7 +61,7 @@ class Record:
         self.track, self.training = track, training
         self.guard = Guard(name, file.problem)
         self._file, self._every = file, every
-        self._records_tensors = int(os.environ.get("RANK", "0") or 0) == 0
+        self._records_tensors = is_first_rank()
         self._next = training.step  # step of the next row
         self._written = -1  # step of the last row with tensors
         self._losses: dict[str, list[float]] = {}

@@ -5,13 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from hypergauge.client.frameworks.boosting import Rounds
-from hypergauge.client.frameworks.callback import again, record_of
+from hypergauge.client.frameworks.callback import record_of, remade
 from hypergauge.client.frameworks.record import framework
 
 __all__ = ["xgboost_callback"]
 
-# Metrics that a training increases.
-_INCREASED = ("auc", "aucpr", "map", "ndcg", "pre")
+# Metrics that a training decreases. Others, such as `auc` or a user's own, are no losses.
+_DECREASED = frozenset(
+    [
+        "rmse",
+        "rmsle",
+        "mae",
+        "mape",
+        "mphe",
+        "logloss",
+        "error",
+        "merror",
+        "mlogloss",
+        "quantile",
+        "poisson-nloglik",
+        "gamma-nloglik",
+        "cox-nloglik",
+        "gamma-deviance",
+        "tweedie-nloglik",
+        "aft-nloglik",
+    ]
+)
 
 
 def xgboost_callback(track: Any, every: int = 100) -> Any:
@@ -47,7 +66,7 @@ def _kind(base: type, every: int) -> Any:
             return model
 
         def __reduce__(self) -> Any:
-            return again, ("xgboost", {"every": every})
+            return remade, ("xgboost", {"every": every})
 
     return Hypergauge
 
@@ -57,7 +76,7 @@ def _losses(history: Any) -> dict[str, float]:
     found: dict[str, float] = {}
     for data, metrics in history.items():
         for metric, values in metrics.items():
-            if values and metric.partition("@")[0] not in _INCREASED:
+            if values and metric.partition("@")[0] in _DECREASED:
                 newest = values[-1]
                 mean = newest[0] if isinstance(newest, tuple) else newest  # with `cv` also a deviation
                 found["loss" if data.startswith("train") else "val_loss"] = float(mean)

@@ -6,10 +6,10 @@ import contextlib
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 from torch.utils.flop_counter import flop_registry
 
-__all__ = ["FlopCounter", "is_compiled"]
+__all__ = ["FlopCounter", "is_compiled", "is_countable"]
 
 
 class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
@@ -31,6 +31,11 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
             with contextlib.suppress(Exception):
                 self.flops += formula(*args, **(kwargs or {}), out_val=result)
         return result
+
+
+def is_countable(model: torch.nn.Module) -> bool:
+    """Return whether operations can be counted: no part is compiled, and nothing else follows them as a counter does."""
+    return not is_compiled(model) and not _get_current_dispatch_mode_stack()
 
 
 def is_compiled(model: torch.nn.Module) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ _NEXT = Patch(dataloader._BaseDataLoaderIter, "__next__")
 
 
 class LoaderHook:
-    """Hook on each batch that the process takes from a data loader.
+    """Hook on each batch that the thread takes from a data loader.
 
     Parameters
     ----------
@@ -35,7 +36,8 @@ class LoaderHook:
         waited: Callable[[float], None],
         exhausted: Callable[[object], None],
     ) -> None:
-        self._asked, self._waited, self._exhausted, self._pid = asked, waited, exhausted, os.getpid()
+        self._asked, self._waited, self._exhausted = asked, waited, exhausted
+        self._here = (os.getpid(), threading.get_ident())
         _NEXT.add(self._wrap)
 
     def close(self) -> None:
@@ -44,7 +46,8 @@ class LoaderHook:
 
     def _wrap(self, take: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def replacement(batches: Any) -> Any:
-            if os.getpid() != self._pid:  # a loader within a worker
+            # Not in a worker, nor in a thread that loads ahead: nothing waits for it.
+            if (os.getpid(), threading.get_ident()) != self._here:
                 return take(batches)
             data_set = getattr(batches, "_dataset", None)
             self._asked(data_set, getattr(batches, "_num_yielded", 1) == 0)

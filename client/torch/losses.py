@@ -34,6 +34,8 @@ class Losses:
         gradients multiplies it, and that of a validation is what the model returns as ``loss``.
     are_partial
         Whether the losses of a step are parts of one, by which a framework accumulates gradients.
+    prefix
+        Text before all names.
 
     Attributes
     ----------
@@ -41,10 +43,10 @@ class Losses:
         Receives the shares of classes when a module computes a loss; ``None`` for none.
     """
 
-    def __init__(self, model: nn.Module, loss: object, *, are_partial: bool) -> None:
+    def __init__(self, model: nn.Module, loss: object, *, are_partial: bool, prefix: str) -> None:
         self.batch: Batch | None = None
         self._model, self._module = model, loss if isinstance(loss, nn.Module) else None
-        self._are_partial = are_partial
+        self._are_partial, self._prefix = are_partial, prefix
         self._parts = 0  # losses of earlier steps
         self._training: list[Value] = []
         self._validation: list[Value] = []
@@ -72,7 +74,7 @@ class Losses:
         for name, kept in (("loss", self._training), ("val_loss", self._validation)):
             if kept:
                 values = reductions.reduced(_stacked(kept))
-                batch.add("losses", name, len(kept), dict(zip(reductions.BASIC, values)))
+                batch.add("losses", self._prefix + name, len(kept), dict(zip(reductions.BASIC, values)))
             kept.clear()
         self._parts = 0
 
@@ -81,7 +83,7 @@ class Losses:
             self._keep(self._training if self._model.training else self._validation, output.detach().float().mean())
         if self.batch is not None and self._model.training:
             for collection, name, size, share in class_shares(args):
-                self.batch.add(collection, name, size, {"mean": share})
+                self.batch.add(collection, self._prefix + name, size, {"mean": share})
 
     def _returned(self, module: nn.Module, _: tuple[Any, ...], output: Any) -> None:
         loss = None if module.training else loss_of(output)
@@ -89,7 +91,7 @@ class Losses:
             self._keep(self._validation, loss)
 
     def _scaled(self, _: object, outputs: Any, *__: Any) -> None:
-        self._unscaled = outputs if isinstance(outputs, Tensor) else None
+        self._unscaled = outputs.detach() if isinstance(outputs, Tensor) else None
 
     def _differentiated(self, loss: Tensor, *_: Any, **__: Any) -> None:
         unscaled, self._unscaled = self._unscaled, None

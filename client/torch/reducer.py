@@ -33,6 +33,7 @@ class StepReducer:
     def __init__(self, model: nn.Module, selection: Selection, options: WatchOptions) -> None:
         self.batch: Batch | None = None
         self._model, self._selection, self._quantiles = model, selection, options.quantiles
+        self._prefix = options.prefix
         self._saved = SavedTensors(options.folder, tuple(options.save)) if options.save else None
         self._step = 0
         self._activations: list[Callable[[], None]] = []
@@ -49,29 +50,30 @@ class StepReducer:
 
     def end(self) -> None:
         """End the step and remove its hooks. Idempotent."""
-        activations, self._activations = self._activations, []
-        for remove in activations:
-            remove()
+        self._remove_activations()
         self.batch = None
         self._before = {}
 
     def inputs(self, values: tuple[Any, ...]) -> None:
         """Reduce the inputs of the model, if they are chosen."""
         if self.batch is not None and "inputs" in self._selection:
-            self._reduce_all("inputs", tensors(values, "input"))
+            self._reduce_all("inputs", tensors(values, f"{self._prefix}input"))
 
     def outputs(self, value: Any) -> None:
-        """Reduce the outputs of the model, if they are chosen."""
+        """Reduce the outputs of the model, if they are chosen. Activations are those of the first forward pass in a step."""
+        self._remove_activations()
         if self.batch is not None and "outputs" in self._selection:
-            self._reduce_all("outputs", tensors((value,), "output"))
+            self._reduce_all("outputs", tensors((value,), f"{self._prefix}output"))
 
-    def gradients(self) -> None:
+    def gradients(self, optimizer: torch.optim.Optimizer) -> None:
         """Reduce the gradients, and keep a part of the weights before they change."""
         if self.batch is None:
             return
+        # A fused optimizer gets gradients as a scaler has multiplied them.
+        scale = getattr(optimizer, "grad_scale", None)
         for name, collections, parameter in self._selection.parameters():
             if parameter.grad is not None and "gradients" in self._selection:
-                self._reduce("gradients", name, parameter.grad)
+                self._reduce("gradients", name, parameter.grad if scale is None else parameter.grad / scale)
             if collections and (flat := reductions.local(parameter)) is not None:
                 self._before[name] = reductions.strided(flat).clone()
 
@@ -88,6 +90,11 @@ class StepReducer:
                     self.batch.add(collection, name, flat.numel(), {"update_ratio": ratio})
         if "optimizer" in self._selection:
             self._reduce_all("optimizer", list(self._selection.state(optimizer)))
+
+    def _remove_activations(self) -> None:
+        activations, self._activations = self._activations, []
+        for remove in activations:
+            remove()
 
     def _output(self, name: str, collection: str, bounds: tuple[float, float] | None) -> Callable[..., None]:
         def reduce(module: nn.Module, _: tuple[Any, ...], output: Any) -> None:

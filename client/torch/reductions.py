@@ -54,8 +54,9 @@ def reduced(flat: Tensor) -> list[Value]:
     low, high = torch.aminmax(values)
     std, mean = torch.std_mean(values, correction=0)
     norms = [torch.linalg.vector_norm(values, order) for order in (1, 2)]
-    zeros = 1 - torch.count_nonzero(values) / size
-    nonfinite = 1 - torch.isfinite(values).sum() / size
+    # Counts are subtracted as integers: a share near 1 in single precision hides a few elements.
+    zeros = (size - torch.count_nonzero(values)) / size
+    nonfinite = (size - torch.isfinite(values).sum()) / size
     return [one.float() for one in (low, high, mean, std, *norms, zeros, nonfinite)]
 
 

@@ -10,12 +10,14 @@ from torch import Tensor, nn
 
 __all__ = ["ACTIVATIONS", "COLLECTIONS", "DEFAULT", "Selection"]
 
-# Functions whose outputs are watched, with the bounds within 1 % of which an output is saturated.
-ACTIVATIONS: dict[str, tuple[tuple[type[nn.Module], ...], tuple[float, float] | None]] = {
-    "relu": ((nn.ReLU, nn.ReLU6), None),
-    "sigmoid": ((nn.Sigmoid, nn.Hardsigmoid), (0.01, 0.99)),
-    "tanh": ((nn.Tanh, nn.Hardtanh), (-0.98, 0.98)),
+# Functions whose outputs are watched. ReLU6 is a Hardtanh to PyTorch, so ReLUs come first.
+ACTIVATIONS: dict[str, tuple[type[nn.Module], ...]] = {
+    "relu": (nn.ReLU, nn.ReLU6),
+    "sigmoid": (nn.Sigmoid, nn.Hardsigmoid),
+    "tanh": (nn.Tanh, nn.Hardtanh),
 }
+# Part of the range of outputs, next to either bound, in which an output is saturated.
+_SATURATED = 0.01
 DEFAULT = ("weights", "biases", "gradients", "losses", *ACTIVATIONS, "labels")
 COLLECTIONS = (*DEFAULT, "optimizer", "inputs", "outputs")
 
@@ -49,9 +51,9 @@ class Selection:
     def modules(self) -> Iterator[tuple[str, str, nn.Module, tuple[float, float] | None]]:
         """Yield name, collection, module and saturation bounds of each module whose output is watched."""
         for name, module in self._model.named_modules():
-            for collection, (types, bounds) in ACTIVATIONS.items():
-                if isinstance(module, types) and collection in self._chosen:
-                    yield self.name(name or type(module).__name__), collection, module, bounds
+            kind = next((kind for kind, types in ACTIVATIONS.items() if isinstance(module, types)), None)
+            if kind in self._chosen:
+                yield self.name(name or type(module).__name__), kind, module, _bounds(kind, module)
             if name:
                 for collection in self._matching(name):
                     yield self.name(name), collection, module, None
@@ -72,3 +74,12 @@ class Selection:
 
     def _matching(self, name: str) -> Iterator[str]:
         return (collection for collection, pattern in self._patterns.items() if fnmatchcase(name, pattern))
+
+
+def _bounds(kind: str, module: nn.Module) -> tuple[float, float] | None:
+    """Return the outputs at and beyond which an activation is saturated; ``None`` for one without upper bound."""
+    if kind == "relu":
+        return None
+    low, high = (0.0, 1.0) if kind == "sigmoid" else (getattr(module, "min_val", -1.0), getattr(module, "max_val", 1.0))
+    margin = _SATURATED * (high - low)
+    return low + margin, high - margin

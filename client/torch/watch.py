@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,10 +14,11 @@ from torch.optim import optimizer as optimizers
 
 from hypergauge.client.guard import Guard
 from hypergauge.client.options import WatchOptions
+from hypergauge.client.rank import is_first_rank
 from hypergauge.client.spans import Spans
 from hypergauge.client.tensors import TensorFile
 from hypergauge.client.torch.batch import Batch
-from hypergauge.client.torch.flops import FlopCounter, is_compiled
+from hypergauge.client.torch.flops import FlopCounter, is_countable
 from hypergauge.client.torch.loading import LoaderHook
 from hypergauge.client.torch.losses import Losses
 from hypergauge.client.torch.patches import Patch
@@ -28,6 +31,7 @@ from hypergauge.client.training import Training
 __all__ = ["TorchWatch"]
 
 _SAVE = Patch(torch, "save")
+_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 # Step whose operations are counted: the first one may initialize.
 _COUNTED_STEP = 1
 
@@ -58,14 +62,13 @@ class TorchWatch:
     ) -> None:
         self._track, self._training, self._model = track, training, model
         self._optimizer, self._options = optimizer, options
-        self._guard = Guard("watch", file.problem)
+        self._guard = Guard("watch", file.problem, self._release, _is_compiling)
         self._selection = Selection(model, options.collections, options.patterns, options.prefix)
         self._reducer = StepReducer(model, self._selection, options)
-        self._losses = Losses(model, loss, are_partial=options.partial_losses)
+        self._losses = Losses(model, loss, are_partial=options.partial_losses, prefix=options.prefix)
         self._writer = BatchWriter(file)
-        # The other ranks of a parallel training have the same tensors.
-        self._records_tensors = int(os.environ.get("RANK", "0") or 0) == 0
-        self._ours = {id(parameter) for parameter in model.parameters()}
+        self._here = (os.getpid(), threading.get_ident())
+        self._others: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self._removals: list[Callable[[], None]] = []
         self._step = training.step
         self._epoch = 0
@@ -80,7 +83,7 @@ class TorchWatch:
         guard = self._guard
         self._hook(self._model.register_forward_pre_hook(guard(self._forward_begins), with_kwargs=True))
         self._hook(self._model.register_forward_hook(guard(self._forward_ended)))
-        if self._records_tensors and "losses" in self._selection:
+        if "losses" in self._selection:
             self._removals.extend(self._losses.hook(guard))
         if self._optimizer is None:
             self._hook(optimizers.register_optimizer_step_pre_hook(guard(self._step_begins)))
@@ -102,12 +105,20 @@ class TorchWatch:
             return
         for remove in removals:
             remove()
+        self._release()
         self._guard(self._finish)()
         self._writer.close()
+        if self._options.spans:
+            self._training.close()
 
-    def _finish(self) -> None:
+    def _release(self) -> None:
+        """End what must not stay after an error: the counter of operations, and hooks on activations."""
         self._stop_counting()
         self._reducer.end()
+
+    def _finish(self) -> None:
+        if not is_first_rank():
+            return
         batch = Batch(max(0, self._step - 1))
         self._losses.add_to(batch)
         self._writer.send(batch)
@@ -143,7 +154,7 @@ class TorchWatch:
 
     def _begin_step(self) -> None:
         self._samples = 0.0
-        if self._step % self._options.every == 0 and self._records_tensors:
+        if self._step % self._options.every == 0 and is_first_rank():
             self._reducer.begin(self._step, self._guard)
             self._losses.batch = self._reducer.batch if "labels" in self._selection else None
 
@@ -166,7 +177,7 @@ class TorchWatch:
     def _step_begins(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if self._is_ours(optimizer):
             self._stop_counting()
-            self._reducer.gradients()
+            self._reducer.gradients(optimizer)
 
     def _step_ended(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if not self._is_ours(optimizer):
@@ -187,22 +198,24 @@ class TorchWatch:
 
     def _is_ours(self, optimizer: torch.optim.Optimizer) -> bool:
         """Return whether the steps of an optimizer are those of the training; the first one with our parameters is it."""
-        if self._optimizer is None and any(
-            id(parameter) in self._ours for group in optimizer.param_groups for parameter in group["params"]
-        ):
-            self._optimizer = optimizer
+        if self._optimizer is None and optimizer not in self._others:
+            ours = {id(parameter) for parameter in self._model.parameters()}
+            if any(id(parameter) in ours for group in optimizer.param_groups for parameter in group["params"]):
+                self._optimizer = optimizer
+            else:
+                self._others.add(optimizer)
         return optimizer is self._optimizer
 
     def _start_counting(self) -> None:
-        if not is_compiled(self._model):
+        if is_countable(self._model):
             self._counter = FlopCounter()
             self._counter.__enter__()
 
     def _stop_counting(self) -> None:
         counter = self._counter
         if counter is not None and self._flops_per_sample is None:
-            counter.__exit__(None, None, None)
             self._flops_per_sample = counter.flops / self._samples if self._samples else 0.0
+            counter.__exit__(None, None, None)
             self._track.work.add(flops=float(counter.flops))
 
     # Spans and hooks
@@ -213,6 +226,8 @@ class TorchWatch:
 
     def _saving(self, save: Callable[..., Any]) -> Callable[..., Any]:
         def replacement(*args: Any, **kwargs: Any) -> Any:
+            if (os.getpid(), threading.get_ident()) != self._here:  # the training does not wait for it
+                return save(*args, **kwargs)
             with self._training.checkpoint():
                 return save(*args, **kwargs)
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -144,3 +145,12 @@ def test_counting_outside_a_run_keeps_nothing() -> None:
     track = Track(None)
     track.count(samples=1)
     assert track.work.samples is None
+
+
+def test_data_can_be_taken_one_by_one_and_by_index(tmp_path: Path) -> None:
+    track = Track(str(tmp_path / "spans"))
+    batches: Any = track.data(iter("ab"))
+    assert [next(batches), *batches] == ["a", "b"]
+    assert track.work.data_wait is not None
+    indexed: Any = track.data(["a", "b"])
+    assert indexed[1] == "b"

@@ -303,10 +303,16 @@ def test_the_training_is_the_same_with_a_watch(train: Train) -> None:
 
 def test_a_copied_and_a_saved_model_are_free_of_the_watch(train: Train) -> None:
     done = train(
-        "import copy\ntrack.watch(model)\nepochs(1)\ncopy.deepcopy(model.state_dict())\n"
-        "torch.save(model.state_dict(), 'model.pt'); torch.save(optimizer.state_dict(), 'optimizer.pt')\n"
+        "import copy, subprocess\ntrack.watch(model, loss=criterion)\nepochs(1)\n"
+        "torch.save(model, 'model.pt'); torch.save(optimizer.state_dict(), 'optimizer.pt')\n"
+        "copied = copy.deepcopy(model)\n"
+        "for one in (copied, torch.load('model.pt', weights_only=False)):\n"
+        "    one(x).sum().backward(); torch.optim.SGD(one.parameters(), 0.1).step()\n"
+        "load = \"import torch; torch.load('model.pt', weights_only=False)(torch.ones(1, 6))\"\n"
+        "subprocess.run([sys.executable, '-E', '-c', load], check=True)  # without the client\n"
     )
     assert (done.problems, done.errors) == ([], "")
+    assert sum(span.kind == "step" for span in done.spans) == 6
 
 
 def test_wrapped_models_keep_the_names_of_their_parameters(train: Train) -> None:
@@ -333,3 +339,81 @@ def test_only_the_first_rank_records_tensors(train: Train) -> None:
     done = train("import os\nos.environ['RANK'] = '1'\ntrack.watch(model)\nepochs(1)\n")
     assert done.lines == []
     assert sum(span.kind == "step" for span in done.spans) == 6
+
+
+def test_steps_without_a_loader_are_written_at_the_end(train: Train) -> None:
+    done = train("track.watch(model)\nfor _ in range(20):\n    criterion(model(x), y).backward(); optimizer.step()\n")
+    assert sum(span.kind == "step" for span in done.spans) == 20
+    assert all(span.ended_at is not None for span in done.spans)
+
+
+def test_after_an_error_nothing_stays(train: Train) -> None:
+    """The error comes while operations are counted and activations are watched."""
+    done = train(
+        "from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as modes\n"
+        "calls = []\n"
+        "def samples(*_):\n    calls.append(1)\n    return 1 / (3 - len(calls))\n"
+        "track.watch(model, every=1, samples=samples)\n"
+        "criterion(model(x), y).backward(); optimizer.step()\n"
+        "criterion(model(x), y).backward(); criterion(model(x), y).backward(); optimizer.step()\n"
+        "print(len(modes()), [len(one._forward_hooks) for one in model.modules()][1:])\n"
+    )
+    assert done.output == "0 [0, 0, 0, 0, 0, 0]\n"
+    assert len(done.problems) == 1
+
+
+def test_a_watched_model_can_be_compiled(train: Train) -> None:
+    """In either order; the hooks are no part of the compiled graph."""
+    step = "criterion(compiled(x), y).backward(); optimizer.step()\n"
+    after = train(f"track.watch(model)\ncompiled = torch.compile(model, fullgraph=True, backend='eager')\n{step}{step}")
+    before = train(
+        f"compiled = torch.compile(model, fullgraph=True, backend='eager')\ntrack.watch(compiled)\n{step}{step}"
+    )
+    assert (after.problems, before.problems, before.errors) == ([], [], "")
+    assert {name for _, collection, name in before.tensors() if collection == "weights"} >= {"0.weight"}
+
+
+def test_saturation_is_within_the_bounds_of_the_activation(train: Train) -> None:
+    done = train(
+        "model = nn.Sequential(nn.Linear(6, 6), nn.ReLU6(), nn.Hardtanh(0, 20), nn.Hardtanh())\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        "with torch.no_grad():\n    model[0].weight.zero_(); model[0].bias.copy_(torch.tensor([0.1, 1.0, 2.0, 3.0, 4.0, 5.0]))\n"
+        "track.watch(model)\nmodel(x).sum().backward(); optimizer.step()\n"
+    )
+    found = {(collection, name): values.get("saturated") for (_, collection, name), values in done.tensors().items()}
+    assert found["tanh", "2"] == pytest.approx(1 / 6)  # 0.1 of 0 to 20
+    assert found["tanh", "3"] == pytest.approx(5 / 6)
+    assert ("relu", "1") in found
+    assert ("tanh", "1") not in found
+
+
+def test_two_models_are_told_apart_by_their_prefixes(train: Train) -> None:
+    done = train(
+        "other = nn.Linear(6, 2)\noptimizers = [torch.optim.SGD(one.parameters(), 0.1) for one in (model, other)]\n"
+        "track.watch(model, prefix='g.'); track.watch(other, prefix='d.', spans=False)\n"
+        "for one, its in zip((model, other), optimizers):\n    criterion(one(x), y).backward(); its.step()\n"
+    )
+    assert {name for _, collection, name in done.tensors() if collection == "losses"} == {"g.loss", "d.loss"}
+
+
+def test_gradients_of_a_fused_optimizer_are_those_before_the_scaler(train: Train) -> None:
+    done = train(
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1, fused=True)\n"
+        "scaler = torch.amp.GradScaler('cpu', init_scale=1024.0)\ntrack.watch(model)\n"
+        "scaler.scale(criterion(model(x), y)).backward()\nprint(float(model[0].weight.grad.norm()) / 1024)\n"
+        "scaler.step(optimizer); scaler.update()\n"
+    )
+    assert done.tensors()[0, "gradients", "0.weight"]["l2"] == pytest.approx(float(done.output), rel=1e-4)
+
+
+def test_other_threads_neither_wait_nor_checkpoint(train: Train) -> None:
+    done = train(
+        "import threading, time\nclass Slow(TensorDataset):\n    def __getitem__(self, i):\n        time.sleep(0.001)\n"
+        "        return super().__getitem__(i)\n"
+        "track.watch(model)\n"
+        "def elsewhere():\n    list(DataLoader(Slow(x, y), batch_size=10)); torch.save(model.state_dict(), 'model.pt')\n"
+        "thread = threading.Thread(target=elsewhere); thread.start(); thread.join()\n"
+        "criterion(model(x), y).backward(); optimizer.step()\n"
+    )
+    assert [span.name for span in done.spans if span.kind == "phase"] == ["train"]
+    assert [span.data_wait for span in done.spans if span.kind == "step"] == [None]
