@@ -26,7 +26,9 @@ _ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": 
 
 
 def measure(minutes: float = 5.0, seed: int = 1) -> dict[str, float | str]:
-    """Return the slow-down and the additional CPU time of a watched training, with 95 % intervals.
+    """Return the slow-down and the additional CPU time of a watched training, and the slow-down of typical steps.
+
+    Each is a relative change with a 95 % interval.
 
     ``TORCH_PYTHON`` names the interpreter with PyTorch; by default it is this one.
 
@@ -48,7 +50,7 @@ def measure(minutes: float = 5.0, seed: int = 1) -> dict[str, float | str]:
             done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
             found = json.loads(done.stdout)
             written = Path(files["BENCH_TENSORS"]).stat().st_size
-        for position, kind in enumerate(("slow_down", "cpu")):
+        for position, kind in enumerate(("slow_down", "cpu", "typical")):
             contrasts = [math.log(pair["on"][position] / pair["off"][position]) for pair in found["pairs"]]
             estimate = ratio(trimmed(contrasts))
             results |= {

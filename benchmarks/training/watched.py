@@ -1,13 +1,16 @@
 """PyTorch training that switches its watch on and off: ``python -m benchmarks.training.watched MODEL SECONDS EVERY SEED``.
 
-It prints a JSON object: the seconds and CPU seconds of a period of `EVERY` steps, for each pair with and without a watch. It
-runs in a run's client folder and environment, where neither NumPy nor our other packages may exist.
+It prints a JSON object: for each pair of periods of `EVERY` steps, with and without a watch, the seconds, the CPU seconds, and the
+seconds of typical steps: the first one, which is watched, and the median of the others in place of each. It runs in a run's
+environment, where neither NumPy nor our other packages may exist.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -69,27 +72,30 @@ def main(name: str, seconds: float, every: int, seed: int) -> None:
     model, batch = MODELS[name]()
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
 
-    def period() -> tuple[float, float]:
-        """Train for a period; return its seconds and CPU seconds."""
-        wall, cpu = time.perf_counter(), time.process_time()
+    def period(watched: bool) -> tuple[float, ...]:
+        """Train for a period; return its seconds, CPU seconds, and seconds of typical steps."""
+        cpu, ends = time.process_time(), [time.perf_counter()]
         for _ in range(every):
             inputs, targets = batch()
             loss = functional.cross_entropy(model(inputs), targets)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        return time.perf_counter() - wall, time.process_time() - cpu
+            ends.append(time.perf_counter())
+        first, *others = [end - begin for begin, end in itertools.pairwise(ends)]
+        median = statistics.median(others)
+        return ends[-1] - ends[0], time.process_time() - cpu, (first if watched else median) + (every - 1) * median
 
     order = random.Random(seed)
     track.watch(model, every=every).close()  # what is needed once: imports, the thread
-    period()
-    found: list[dict[str, tuple[float, float]]] = []
+    period(watched=False)
+    found: list[dict[str, tuple[float, ...]]] = []
     deadline = time.monotonic() + seconds
     while len(found) < _PAIRS_AT_LEAST or time.monotonic() < deadline:
-        pair: dict[bool, tuple[float, float]] = {}
+        pair: dict[bool, tuple[float, ...]] = {}
         for on in order.sample((True, False), 2):
             watch = track.watch(model, every=every) if on else None
-            pair[on] = period()
+            pair[on] = period(watched=on)
             if watch is not None:
                 watch.close()
         found.append({"on": pair[True], "off": pair[False]})
