@@ -80,7 +80,7 @@ def test_a_function_that_does_not_fit_is_named_and_nothing_is_changed(database: 
         )
         with pytest.raises(
             MigrationFailed,
-            match=r"^the function file 06_notice_catalog\.sql does not fit what is in the database: cannot change return type of existing "
+            match=r"^the function file 06_notice_texts\.sql does not fit what is in the database: cannot change return type of existing "
             r"function\. Use DROP FUNCTION some_of\(text\[\]\) first\.; nothing was changed$",
         ):
             migrate(connection)
