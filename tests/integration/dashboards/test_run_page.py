@@ -285,3 +285,14 @@ def test_the_share_of_steps_spent_waiting(world: World, start: float) -> None:
         "update spans set data_wait = case span_id when 's0' then 4 else 0.4 end where span_id < 's5'"
     )
     assert query(world, statement, run, start, start + 60) == [(pytest.approx(5.6 / 50),)]
+
+
+def test_a_wait_before_its_step_adds_to_the_time(world: World, start: float) -> None:
+    run = world.run(start, start + 60)
+    for at in range(6):
+        span(world, run, f"s{at}", "step", start + 10 * at + 6, start + 10 * at + 10)
+    world.connection.execute("update spans set data_wait = 6")
+    statement = "select value from run_waits(%s, to_timestamp(%s), to_timestamp(%s), 1e12)"
+    assert query(world, statement, run, start, start + 60) == [(pytest.approx(0.6),)]
+    world.connection.execute("update spans set started_at = ended_at, data_wait = 0")
+    assert query(world, statement, run, start + 59, start + 61) == []

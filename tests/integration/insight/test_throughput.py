@@ -207,6 +207,19 @@ def test_a_device_of_unknown_peak_is_named_and_can_be_given(world: World, start:
         assert entry.missing == ()
 
 
+def test_one_device_of_unknown_peak_makes_that_of_the_run_unknown(world: World, start: float, tmp_path: Path) -> None:
+    run = on_gpu(world, start)
+    world.connection.execute(
+        'insert into placements select (p).* from (select jsonb_populate_record(p, \'{"gpu_uuid": "GPU-2"}\') as p'
+        " from placements p where run_id = %s) x",
+        (run,),
+    )
+    steps(world, run, [(start, start + 1)], flops=0.5 * PEAK)
+    assert view(world, run)["mfu"] is None
+    [entry] = entries(world, further=further(Settings(home=tmp_path, peak_flops=PEAK), None))
+    assert entry.values["mfu"] == pytest.approx(0.25)
+
+
 def test_simulated_gpus_have_a_utilization_by_request_only(world: World, start: float) -> None:
     run = on_gpu(world, start, simulated=True)
     steps(world, run, [(start, start + 1)], flops=0.5 * PEAK)

@@ -18,7 +18,7 @@ $$;
 
 -- Return the peak of a run's devices in FLOPS; `p_unknown` is that of a device of an unknown model. Null where one is unknown.
 create or replace function bench_internal.peak_flops(p_run text, p_unknown float8 default null) returns float8 language sql stable as $$
-    select case when bool_and(coalesce(peak, p_unknown) > 0) then sum(coalesce(peak, p_unknown)) end from bench_internal.device_peaks(p_run)
+    select case when bool_and(coalesce(peak, p_unknown, 0) > 0) then sum(coalesce(peak, p_unknown)) end from bench_internal.device_peaks(p_run)
 $$;
 
 create or replace view run_throughput as

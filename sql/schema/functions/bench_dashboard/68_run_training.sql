@@ -67,14 +67,12 @@ create or replace function bench_dashboard.run_gradients(
     from points, pace where value > 0 group by bin, metric order by bin, metric
 $$;
 
--- Return the share of the steps' time of a run that it waited for data, in each step of time.
+-- Return the share of the steps' time of a run that it waited for data, in each step of time; `step_times` has their time.
 create or replace function bench_dashboard.run_waits(p_run text, start timestamptz, stop timestamptz, step_ms double precision)
 returns table ("time" timestamptz, value double precision) language sql stable as $$
     select date_bin(make_interval(secs => greatest(run_waits.step_ms, 1000) / 1000), ended_at,
                     timestamptz '2000-01-03 00:00:00+00') as bin,
-           least(sum(data_wait) / nullif(extract(epoch from sum(ended_at - started_at))::float8, 0), 1)
-    from spans
-    where run_id = p_run and kind = 'step' and data_wait is not null and ended_at is not null
-      and started_at >= run_waits.start and started_at < run_waits.stop
-    group by bin order by bin
+           least(sum(data_wait) / sum(ended - began), 1)
+    from step_times(p_run, run_waits.start, run_waits.stop) where data_wait is not null
+    group by bin having sum(ended - began) > 0 order by bin
 $$;
