@@ -37,6 +37,7 @@ def test_data_bound_step(world: World, start: float) -> None:
     [
         ([20.0] + [1.0] * 300, [20.0] + [0.1] * 300),  # the workers start in the first step
         ([1.0] * 300, [None] * 300),  # nothing is known
+        ([1.0] * 300, [0.05, None] * 150),  # some waits are unknown
         ([1.0] * 8, [0.9] * 8),  # very short
         ([1.0, 5.0] * 100, [0.0, 1.2] * 100),  # 20 %
     ],
@@ -80,6 +81,32 @@ def test_long_steps_and_preparations_are_no_stall(world: World, start: float) ->
     slow = world.run(start, workload=2)
     steps(world, slow, start, [1900.0] * 3, [0.0] * 3)
     assert not found(world, "StalledTraining", slow, start + 1900, start + 5700 + 1850)
+
+
+@pytest.mark.parametrize(
+    ("name", "begins", "fires"),
+    [
+        ("evaluate", 100, False),
+        ("checkpoint", 100, False),
+        ("train", 100, True),
+        ("all", 0, True),
+        ("evaluate", 60, True),
+    ],
+)
+def test_a_long_evaluation_is_no_stall(world: World, start: float, name: str, begins: float, fires: bool) -> None:
+    """Unless steps end within the phase."""
+    run = world.run(start)
+    steps(world, run, start, [1.0] * 100, [0.0] * 100)
+    phases(world, run, {name: [(start + begins, None)]})
+    assert bool(found(world, "StalledTraining", run, start, start + 2000)) == fires
+
+
+def test_a_long_evaluation_allows_no_long_stall(world: World, start: float) -> None:
+    run = world.run(start)
+    steps(world, run, start, [1.0] * 100, [0.0] * 100)
+    phases(world, run, {"evaluate": [(start + 100, start + 2000)]})
+    [firing] = found(world, "StalledTraining", run, start, start + 5000)
+    assert (firing.started_at, firing.ended_at) == (moment(start + 2000), None)
 
 
 def test_checkpoint_stall(world: World, start: float) -> None:

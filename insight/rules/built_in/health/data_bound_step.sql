@@ -19,14 +19,14 @@
 -- default = "30 s"
 -- help = "length of a window"
 
--- The first step of a process counts not: it starts the workers.
+-- The first step of a process does not count: it starts the workers. Nor does a wait that was not measured.
 with steps as (
     select ended_at, data_wait, extract(epoch from ended_at - lag(ended_at) over (partition by pid order by ended_at))::float8 as seconds
     from spans
     where run_id = %(run)s and kind = 'step' and ended_at is not null and started_at >= %(start)s and started_at < %(stop)s
 ), windows as (
     select date_bin(%(window)s, ended_at, (select started_at from runs where run_id = %(run)s)) as begins, count(*) as steps,
-           sum(least(data_wait, seconds)) as waited, sum(seconds) as seconds, count(data_wait) as measured
+           sum(least(coalesce(data_wait, 0), seconds)) as waited, sum(seconds) as seconds, count(data_wait) as measured
     from steps where seconds is not null group by begins
 ), wide as (
     -- Steps longer than a window: each window with its neighbours.

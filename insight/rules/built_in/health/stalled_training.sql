@@ -5,7 +5,7 @@
 -- needs = ["steps"]
 -- [parameters.threshold]
 -- default = "30 min"
--- help = "maximum time without a step, an epoch or a phase that begins or ends"
+-- help = "maximum time without a step, an epoch or a phase that begins or ends; phases without steps, such as an evaluation or a checkpoint, are left out"
 -- [parameters.longest]
 -- default = 5
 -- unit = "ratio"
@@ -30,7 +30,16 @@ with events as (
     select time, lead(time) over (order by time) as following, coalesce(lead(time) over (order by time), %(stop)s) - time as pause
     from events where time >= (select begins from training)
 ), compared as (
-    select *, max(pause) over (order by time rows between unbounded preceding and 1 preceding) as before from pauses
+    select *, max(pause) over (order by time rows between unbounded preceding and 1 preceding) as before
+    from pauses p
+    where not (pause > %(threshold)s / %(longest)s
+               -- within an evaluation, a checkpoint or another phase in which no step has ended
+               and exists (select from spans o
+                           where o.run_id = %(run)s and o.kind = 'phase' and o.name <> 'train' and o.started_at <= p.time
+                             and coalesce(o.ended_at, %(stop)s) >= coalesce(p.following, %(stop)s)
+                             and not exists (select from spans s
+                                             where s.run_id = %(run)s and s.kind = 'step' and s.started_at >= o.started_at
+                                               and s.ended_at <= p.time)))
 )
 select time as started_at, following as ended_at,
        jsonb_build_object('seconds', extract(epoch from pause),
