@@ -1,4 +1,4 @@
-"""Rules on the health of a training: each on faults where it must fire, and all on sound trainings where none may."""
+"""Rules on the health of a training: on sound trainings, where none may fire, and on any data."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from hypergauge.insight import rules
-from hypergauge.insight.rules import Firing
-from tests.support.data.ruled import found, moment
-from tests.support.data.trained import NAMES, SIZES, Collection, Training, tensors
+from tests.support.data.ruled import HEALTH, fired, found, moment
+from tests.support.data.trained import NAMES, SIZES, Collection, Training, classes, tensors, write_tensors
 from tests.support.world import World
-
-HEALTH = {name: rule for name, rule in rules.load().items() if rule.path.parent.name == "health"}
 
 Change = Callable[[Training], None]
 
@@ -22,174 +18,6 @@ Change = Callable[[Training], None]
 @pytest.fixture
 def start() -> float:
     return float(time.time() // 100 * 100 - 7200)
-
-
-def fired(world: World, start: float, training: Training, *, workload: int = 1) -> dict[str, list[Firing]]:
-    """Return the firings of all rules on a training, by rule."""
-    stop = start + training.every * (training.steps + 1)
-    run = world.run(start, stop, workload=workload)
-    training.write(world, run, start)
-    every = {name: found(world, name, run, start, stop) for name in HEALTH}
-    return {name: firings for name, firings in every.items() if firings}
-
-
-# Faults.
-
-
-def vanishing(training: Training) -> None:
-    training.tensors["gradients"].scale(1e-5, 1, slice(40, None))
-    training.losses["train_loss"] = training.flat(2.3)
-    training.losses["train_loss"][:30] = np.linspace(2.8, 2.3, 30)
-
-
-def exploding(training: Training) -> None:
-    training.tensors["gradients"].scale(1e4, steps=slice(60, 70))
-
-
-def overflowing(training: Training) -> None:
-    training.tensors["gradients"]["nonfinite"][60:] = 1
-    for name in ("l1", "l2", "mean", "std", "min", "max"):
-        training.tensors["gradients"][name][60:] = np.nan
-
-
-def nan_weight(training: Training) -> None:
-    weights = training.tensors["weights"]
-    weights["nonfinite"][50:, 4] = 0.01
-    for name in ("min", "max", "mean", "std", "l1", "l2"):
-        weights[name][50:, 4] = np.nan
-
-
-def nan_loss(training: Training) -> None:
-    training.losses["train_loss"][80:82] = np.nan
-
-
-def nan_in_losses(training: Training) -> None:
-    """The tensor of losses counts also where the script logs none."""
-    losses = tensors(["loss"], [100], training.losses.pop("train_loss")[:, None])
-    losses["nonfinite"][30:, 0] = 0.01
-    losses["mean"][30:, 0] = np.nan
-    training.tensors["losses"] = losses
-
-
-def never_learning(training: Training) -> None:
-    training.losses["train_loss"] = training.flat(2.303)
-
-
-def diverging(training: Training) -> None:
-    training.losses["train_loss"] = training.rising(2.3, 0.8, 6.0)
-
-
-def relapsing(training: Training) -> None:
-    training.losses["loss"] = training.rising(2.3, 0.5, 2.0)
-    del training.losses["train_loss"]
-
-
-def overfitting(training: Training) -> None:
-    training.losses["val_loss"] = training.rising(2.3, 0.9, 1.8)
-
-
-def overtraining(training: Training) -> None:
-    training.losses["eval/loss"] = training.flat(0.6)
-    training.losses["eval/loss"][:40] = np.linspace(2.3, 0.6, 40)
-
-
-def zero_weight(training: Training) -> None:
-    training.tensors["weights"].zero(4, slice(20, None))
-
-
-def dead(training: Training) -> None:
-    training.tensors["relu"].zero(1, slice(50, None))
-
-
-def saturated(training: Training) -> None:
-    outputs = tensors(["gate"], [4096], np.ones((training.steps, 1)))
-    outputs["saturated"][10:] = 0.97
-    training.tensors["tanh"] = outputs
-    training.losses["train_loss"] = training.decreasing(2.3, 2.0)
-
-
-def wide(training: Training) -> None:
-    training.tensors["weights"].scale(100, 4)
-
-
-def left_out(training: Training) -> None:
-    training.tensors["weights"].freeze(4)
-
-
-def too_fast(training: Training) -> None:
-    training.tensors["weights"]["update_ratio"][20:40, 4] = 30
-
-
-def too_slow(training: Training) -> None:
-    training.tensors["weights"]["update_ratio"][20:, 4] = 1e-10
-
-
-def poorly_initialized(training: Training) -> None:
-    training.tensors["relu"].scale(1e-3, 1)
-    training.tensors["gradients"].scale(0.01)
-    training.losses["train_loss"] = training.flat(2.303)
-
-
-def imbalanced(training: Training) -> None:
-    classes(training, [0.9, 0.07, 0.03], [0.98, 0.8, 0.1])
-
-
-def classes(training: Training, labels: list[float], accuracy: list[float]) -> None:
-    names = [str(at) for at in range(len(labels))]
-    for collection, means in (("labels", labels), ("predictions", accuracy)):
-        one = tensors(names, [64] * len(names), np.ones((training.steps, len(names))))
-        one["mean"][:] = means
-        training.tensors[collection] = one
-
-
-@pytest.mark.parametrize(
-    ("rule", "fault", "first", "last", "evidence"),
-    [
-        ("VanishingGradient", vanishing, 41, None, {"tensors": ["conv.weight"], "count": 1, "step": 40}),
-        ("ExplodingTensor", exploding, 61, 70, {"tensors": ["gradients"], "count": 1, "step": 60}),
-        ("ExplodingTensor", overflowing, 61, None, {"tensors": ["gradients"], "step": 60}),
-        ("NonFinite", nan_weight, 51, None, {"collection": "weights", "tensors": ["fc.weight"], "count": 1, "step": 50}),
-        ("NonFinite", overflowing, 61, None, {"collection": "gradients", "count": 6, "step": 60, "share": 1}),
-        ("NonFinite", nan_loss, 81, 82, {"collection": "losses", "tensors": ["train_loss"], "step": 80}),
-        ("NonFinite", nan_in_losses, 31, None, {"collection": "losses", "step": 30}),
-        ("LossNotDecreasing", never_learning, 31, None, {"step": 30}),
-        ("LossNotDecreasing", diverging, None, None, {}),
-        ("LossNotDecreasing", relapsing, None, None, {}),
-        ("Overfit", overfitting, None, None, {}),
-        ("Overtraining", overfitting, None, None, {}),
-        ("Overtraining", overtraining, None, None, {}),
-        ("AllZero", zero_weight, 21, None, {"tensors": ["weights fc.weight"], "count": 1, "step": 20, "zeros": 1}),
-        ("DeadRelu", dead, 51, None, {"tensors": ["fc"], "count": 1, "step": 50, "zeros": 1}),
-        ("SaturatedActivation", saturated, 11, None, {"tensors": ["gate"], "count": 1, "step": 10}),
-        ("TensorVariance", wide, 1, None, {"tensors": ["fc.weight"], "count": 1, "step": 0}),
-        ("UnchangedTensor", left_out, 2, None, {"tensors": ["fc.weight"], "count": 1, "step": 1}),
-        ("WeightUpdateRatio", too_fast, 21, 40, {"tensors": ["fc.weight"], "count": 1, "step": 20, "ratio": 30}),
-        ("WeightUpdateRatio", too_slow, 21, None, {"tensors": ["fc.weight"], "count": 1, "step": 20}),
-        ("PoorWeightInitialization", poorly_initialized, 1, 10, {"of": "activations"}),
-        ("ClassImbalance", imbalanced, None, None, {"classes": ["2"], "count": 1}),
-    ],
-)  # fmt: skip
-def test_a_fault_is_found_where_it_is(
-    world: World,
-    start: float,
-    rule: str,
-    fault: Change,
-    first: int | None,
-    last: int | None,
-    evidence: dict[str, object],
-) -> None:
-    training = Training()
-    fault(training)
-    every = fired(world, start, training)
-    assert rule in every
-    [firing] = every[rule]
-    if first is not None:
-        assert firing.started_at == moment(start + training.every * first)
-        assert firing.ended_at == (None if last is None else moment(start + training.every * last))
-    assert {key: firing.evidence.get(key) for key in evidence} == evidence
-
-
-# Sound trainings.
 
 
 def as_usual(training: Training) -> None:
@@ -320,11 +148,25 @@ def pretrained(training: Training) -> None:
     )
 
 
+def folds(training: Training) -> None:
+    """Several trainings in one run: the loss of each begins high."""
+    training.losses["train_loss"] = np.concatenate(
+        [Training(steps=25, seed=training.seed + at).decreasing(2.3, 0.3) for at in range(4)]
+    )
+
+
+def fast_folds(training: Training) -> None:
+    training.losses["train_loss"] = np.concatenate(
+        [Training(steps=50, seed=training.seed + at).decreasing(2.3, 0.3, pace=15) for at in range(2)]
+    )
+
+
 @pytest.mark.parametrize(
     "sound",
     [
         as_usual, converged, loss_near_zero, frozen_layers, adapters, loss_scale, spikes, accumulating, warming_up, sparse,
         confident, noisy, gap, smoothed_labels, adversarial, negative, balanced, rare_but_right, hardly_trained, decaying, pretrained,
+        folds, fast_folds,
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -350,6 +192,17 @@ def test_only_a_parameter_without_effect_makes_runs_similar(world: World, start:
     assert every[2][0].evidence == {"run": "20/1/1", "steps": 100, "parameters": ["lr"]}
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_noise_on_a_plateau_is_no_overfitting(world: World, start: float, seed: int) -> None:
+    training = Training(steps=50, seed=seed)
+    training.losses = {"val_loss": training.flat(0.5, 0.03), "train_loss": training.flat(0.4, 0.01)}
+    assert "Overfit" not in fired(world, start, training)
+
+
+def dead(training: Training) -> None:
+    training.tensors["relu"].zero(1, slice(50, None))
+
+
 def test_a_rule_reads_the_window_of_a_running_run(world: World, start: float) -> None:
     training = Training()
     dead(training)
@@ -369,6 +222,19 @@ def test_a_rule_thins_out_what_is_too_much(world: World, start: float) -> None:
         "select count(*), max(watched), max(step) from rule_tensors(%s, '-infinity', 'infinity', '{relu}', 50)", (run,)
     ).fetchall()
     assert (places, watched, newest) == (26, 100, 99)  # every fourth, and the newest
+
+
+def test_a_loss_in_several_sets_is_one_series(world: World, start: float) -> None:
+    """A step with a validation has both losses in a set, another one has the training loss alone."""
+    run = world.run(start, start + 1010)
+    times = [start + 10 * at for at in range(100)]
+    both, alone = times[9::10], [at for at in times if at not in times[9::10]]
+    for name, names, of, first in (("7f-1", ["loss"], alone, 0), ("7f-2", ["loss", "val_loss"], both, 100)):
+        write_tensors(
+            world, run, name, "losses", tensors(names, [1] * len(names), np.ones((len(of), len(names)))), of, first
+        )
+    counts = "select kind, count(*) from rule_losses(%s, '-infinity', 'infinity') where preferred group by kind order by kind"
+    assert world.connection.execute(counts.encode(), (run,)).fetchall() == [("train", 100), ("validation", 10)]
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -8,9 +8,11 @@ from typing import Any
 
 from hypergauge.insight import rules
 from hypergauge.insight.rules import Firing, Rule
+from tests.support.data.trained import Training
 from tests.support.world import World
 
 LIMIT = timedelta(seconds=20)
+HEALTH = {name: rule for name, rule in rules.load().items() if rule.path.parent.name == "health"}
 GPUS = [f"GPU-{number:08x}-0000-4000-8000-000000000000" for number in range(4)]
 
 
@@ -25,6 +27,15 @@ def found(
     one = rules.load()[rule] if isinstance(rule, str) else rule
     values = one.values(preset, given)
     return rules.evaluate(world.connection, one, values, run, moment(start), moment(stop), LIMIT)
+
+
+def fired(world: World, start: float, training: Training, *, workload: int = 1) -> dict[str, list[Firing]]:
+    """Return the firings of all rules on health on a training, by rule."""
+    stop = start + training.every * (training.steps + 1)
+    run = world.run(start, stop, workload=workload)
+    training.write(world, run, start)
+    every = {name: found(world, name, run, start, stop) for name in HEALTH}
+    return {name: firings for name, firings in every.items() if firings}
 
 
 def gpu(

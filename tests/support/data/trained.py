@@ -126,6 +126,15 @@ def tensors(names: Sequence[str], sizes: Sequence[int], scale: Numbers) -> Colle
     return Collection(names, sizes, columns)
 
 
+def classes(training: Training, labels: list[float], accuracy: list[float]) -> None:
+    """Add the shares of labels per class, and of correct predictions among them."""
+    names = [str(at) for at in range(len(labels))]
+    for collection, means in (("labels", labels), ("predictions", accuracy)):
+        one = tensors(names, [64] * len(names), np.ones((training.steps, len(names))))
+        one["mean"][:] = means
+        training.tensors[collection] = one
+
+
 def write_tensors(
     world: World, run: str, name: str, collection: str, one: Collection, times: Sequence[float], first: int = 0
 ) -> None:

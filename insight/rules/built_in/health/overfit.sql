@@ -19,6 +19,10 @@
 -- default = 0.1
 -- unit = "ratio"
 -- help = "increase of the validation loss over its lowest value, relative to that; an excess alone is usual"
+-- [parameters.evaluations]
+-- default = 3
+-- unit = "evaluations"
+-- help = "evaluations in a row whose mean losses are compared"
 -- [parameters.learned]
 -- default = 0.01
 -- unit = "ratio"
@@ -35,15 +39,24 @@ with losses as (
     from losses group by number having bool_or(kind = 'validation')
 ), compared as (
     select *, lead(time) over (order by number) as following from evaluations
-), judged as (
-    select *, min(value) over line as lowest, first_value(value) over line as first
+), varied as (
+    -- Second differences have the noise, and not the trend.
+    select *, value - 2 * lag(value) over line + lag(value, 2) over line as bend, first_value(value) over line as first
     from compared where step >= %(start_step)s window line as (order by number)
+), means as (
+    -- The means of some evaluations, and the standard error of the distance of two of them.
+    select *, avg(value) over recent as mean, avg(train) over recent as train_mean, count(*) over recent as n,
+           sqrt(avg(bend ^ 2) over (order by number rows 49 preceding) / 6 * 2 / %(evaluations)s) as error
+    from varied window recent as (order by number rows between %(evaluations)s::bigint - 1 preceding and current row)
+), evaluated as (
+    -- The more means there are, the further apart are the lowest and the highest by chance.
+    select *, min(mean) over (order by number) as lowest from means where n = %(evaluations)s::bigint
 ), found as (
     -- A few evaluations in between do not end it: the losses are noisy.
     select *, count(*) filter (where apart) over (order by number) as part
-    from (select *, number - lag(number) over (order by number) > 2 * %(patience)s + 3 as apart from judged
-          where value - train > %(ratio_threshold)s * abs(train) and value - lowest > %(rise)s * abs(lowest)
-            and value > %(learned)s * abs(first)) x
+    from (select *, number - lag(number) over (order by number) > 2 * %(patience)s + 3 as apart from evaluated
+          where mean - train_mean > %(ratio_threshold)s * abs(train_mean)
+            and mean - lowest > greatest(%(rise)s * abs(lowest), (1 + 2 * sqrt(ln(number))) * error) and mean > %(learned)s * abs(first)) x
 )
 select min(time) as started_at, case when count(following) = count(*) then max(time) end as ended_at,
        jsonb_build_object('train', (array_agg(train order by number desc))[1], 'validation', (array_agg(value order by number desc))[1],

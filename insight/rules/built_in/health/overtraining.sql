@@ -31,7 +31,7 @@ with losses as (
     from losses group by number having bool_or(kind = 'validation')
 ), compared as (
     select *, lead(time) over (order by number) as following from evaluations
-), judged as (
+), evaluated as (
     -- The newest evaluations against those before them: means, because single values are noisy.
     select *, min(value) over recent as recent, min(value) over earlier as lowest, avg(value) over recent as mean,
            avg(value) over (order by number rows between 2 * %(patience_validation)s::bigint - 1 preceding
@@ -51,7 +51,7 @@ with losses as (
 ), found as (
     -- A few evaluations in between do not end it: the losses are noisy.
     select *, count(*) filter (where apart) over (order by number) as part
-    from (select *, number - lag(number) over (order by number) > %(patience_validation)s as apart from judged
+    from (select *, number - lag(number) over (order by number) > %(patience_validation)s as apart from evaluated
           where recent > lowest - %(delta)s * abs(lowest) and value > %(learned)s * abs(first)
             and (train_mean > train_before - %(delta)s * abs(train_before) and mean > mean_before - %(delta)s * abs(mean_before)
                  or mean > mean_before + greatest(%(delta)s * abs(mean_before), 2 * error))) x

@@ -60,29 +60,35 @@ create or replace function rule_streaks(
     from tensors group by begins, ends
 $$;
 
--- Return the losses of a run: means of the tensor `loss` between watched steps, and logged metrics such as `loss`, `train_loss`,
--- `val_loss` or `eval/loss`. Losses of a part, such as `g_loss` or `kl_loss`, do not count. Of each kind, train or validation, the
--- series that a rule follows is `preferred`: the tensor, else the metric with the most points. A series of more than 5000 points
--- becomes means of equal numbers of points. `nonfinite` tells of a value that is NaN or infinite.
-create or replace function rule_losses(p_run text, p_start timestamptz, p_stop timestamptz)
-returns table (kind text, series text, preferred boolean, step bigint, "time" timestamptz, value float8, nonfinite boolean)
-language sql stable as $$
+-- Return the keys of a run's logged metrics. It steps from key to key: a run may have millions of values.
+create or replace function bench_internal.logged_keys(p_run text) returns setof text language sql stable rows 20 as $$
     with recursive keys as (
-        -- A step from key to key: a run may have millions of values.
         select min(key) as key from software_metrics where run_id = p_run
         union all
         select (select min(m.key) from software_metrics m where m.run_id = p_run and m.key > keys.key)
         from keys where keys.key is not null
-    ), named as (
+    )
+    select key from keys where key is not null
+$$;
+
+-- Return the losses of a run: means of the tensor `loss` between watched steps, and logged metrics such as `loss`, `train_loss`,
+-- `val_loss` or `eval/loss`. Losses of a part, such as `g_loss` or `kl_loss`, do not count. Of each kind, train or validation, the
+-- series that a rule follows is `preferred`: the tensor, else the metric with the most points. A tensor's series is that of its name
+-- in a process, whatever set it is in. A series of more than 5000 points becomes means of equal numbers of points.
+-- `nonfinite` tells of a value that is NaN or infinite.
+create or replace function rule_losses(p_run text, p_start timestamptz, p_stop timestamptz)
+returns table (kind text, series text, preferred boolean, step bigint, "time" timestamptz, value float8, nonfinite boolean)
+language sql stable as $$
+    with named as (
         select key, lower(key) ~ '(^|[/_.: -])(val|valid|validation|eval|evaluation|test|dev)([/_.: -]|$)' as validation
-        from keys
+        from bench_internal.logged_keys(p_run) as keys (key)
         where lower(key) ~ '^((train|training|val|valid|validation|eval|evaluation|test|dev|epoch|step|batch)[/_.: -]+)*loss([/_.: -]+(train|training|val|valid|validation|eval|evaluation|test|dev|epoch|step|batch))*$'
     ), points as (
         select n.validation, n.key as series, 0 as source, m.step, m.time, m.value, m.value is null as nonfinite
         from named n join software_metrics m on m.run_id = p_run and m.key = n.key
         where m.time >= p_start and m.time < p_stop
         union all
-        select t.name ~* '(^|[/_.: -])(val|valid|validation|eval|evaluation|test|dev)([/_.: -]|$)', t.name || ' ' || s.tensor_set, 1,
+        select t.name ~* '(^|[/_.: -])(val|valid|validation|eval|evaluation|test|dev)([/_.: -]|$)', concat(t.name, ' ' || v.pid), 1,
                v.step, v.time, t.mean::float8, coalesce(t.nonfinite > 0, t.mean is null)
         from tensor_sets s
         join tensor_steps v on v.run_id = s.run_id and v.tensor_set = s.tensor_set
@@ -122,7 +128,7 @@ create or replace function rule_inputs(p_run text) returns text[] language sql s
         select 'gpus' where exists (select from run_sets s join places p using (place_id) where s.run_id = p_run and p.kind = 'gpu')
         union
         select 'losses' from runs
-        where run_id = p_run and exists (select from software_metrics where run_id = p_run and key ~* 'loss')
+        where run_id = p_run and exists (select from bench_internal.logged_keys(p_run) as keys (key) where key ~* 'loss')
         union
         select case kind when 'phase' then 'phases' else 'steps' end
         from unnest(array['phase', 'step', 'epoch']) as kind
