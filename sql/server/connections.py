@@ -48,7 +48,7 @@ class Connections:
     def map(self, work: Callable[[Connection, T], R], items: Iterable[T]) -> Generator[R]:
         """Yield the result of `work` for each item, in their order; an error is raised in place of its result.
 
-        Whoever leaves early cancels the statements that still run.
+        A caller that stops early cancels the statements that still run.
         """
         free: SimpleQueue[Connection] = SimpleQueue()
         for connection in self._connections:

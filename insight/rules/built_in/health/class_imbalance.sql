@@ -23,8 +23,7 @@
 
 -- Both are needed: rare classes that are predicted well are no problem. The model must get the frequent class right.
 with steps as (
-    select x.collection, x.step, x.time, x.following, x.watched, t.name, t.size, t.mean::float8 as share, max(x.watched) over () as last,
-           min(x.time) over () as begins
+    select x.collection, x.time, x.watched, t.name, t.size, t.mean::float8 as share, max(x.watched) over () as last
     from rule_tensors(%(run)s, %(start)s, %(stop)s, '{labels,predictions}') x
     cross join lateral unnest(x.names, x.sizes, x.mean) as t (name, size, mean)
 ), classes as (

@@ -25,8 +25,7 @@
 with points as (
     select time, value from rule_losses(%(run)s, '-infinity', %(stop)s) where kind = 'train' and preferred and not nonfinite
 ), compared as (
-    select time, avg(value) over newer as newer, avg(value) over older as older, count(*) over newer as n, count(*) over older as m,
-           stddev_samp(value) over newer as deviation, row_number() over (order by time) as number
+    select time, avg(value) over newer as newer, avg(value) over older as older, count(*) over newer as n, count(*) over older as m
     from points
     window newer as (order by time range between (%(duration)s / 2) preceding and current row),
            older as (order by time range between %(duration)s preceding and (%(duration)s / 2) preceding)
