@@ -151,7 +151,7 @@ def pretrained(training: Training) -> None:
 def folds(training: Training) -> None:
     """Several trainings in one run: the loss of each begins high."""
     training.losses["train_loss"] = np.concatenate(
-        [Training(steps=25, seed=training.seed + at).decreasing(2.3, 0.3) for at in range(4)]
+        [Training(steps=50, seed=training.seed + at).decreasing(2.3, 0.3) for at in range(2)]
     )
 
 
