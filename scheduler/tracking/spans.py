@@ -12,7 +12,7 @@ import numpy as np
 from hypergauge.client.spans import SPAN_KINDS
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.periodic import Periodic
-from hypergauge.sql.ingest.limits import limited, storable
+from hypergauge.sql.ingest.limits import LATEST, limited, storable
 from hypergauge.sql.ingest.software import SpanRecord, store_spans
 from hypergauge.sql.server.database import Database
 
@@ -25,7 +25,6 @@ _MOST_BYTES = 1 << 18
 _TIMEOUT_SECONDS = 2.0
 # Wait for data and amounts of work, fields of steps.
 _AMOUNTS = ("data_wait", "samples", "tokens", "flops")
-_LATEST = 1e11  # Unix seconds, in the year 5138: the database has no later time than that of 294276
 
 
 class SpanWatch:
@@ -96,7 +95,7 @@ def _span(line: bytes) -> SpanRecord | None:
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
-    return span if abs(span.started_at) < _LATEST and abs(span.ended_at or 0.0) < _LATEST else None
+    return span if abs(span.started_at) < LATEST and abs(span.ended_at or 0.0) < LATEST else None
 
 
 def _amount(value: object) -> float | None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from hypergauge.client.tensors import REDUCTIONS
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.periodic import Periodic
-from hypergauge.sql.ingest.limits import storable
+from hypergauge.sql.ingest.limits import LATEST, storable
 from hypergauge.sql.ingest.tensors import (
     TensorSet,
     TensorStep,
@@ -41,7 +41,6 @@ _MOST_SETS = 10_000
 _MOST_PROBLEMS, _LONGEST_PROBLEM = 10, 500
 # Steps that are stored together, by the size of their lines and by number.
 _BATCH_BYTES, _BATCH_STEPS = 4 << 20, 1000
-_LATEST = 1e11  # Unix seconds, in the year 5138
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ class TensorLines:
     def _step(self, raw: dict[str, Any]) -> TensorStep | None:
         known = self._sets[raw["set"]]
         step, time, pid = raw["step"], float(raw["time"]), raw["pid"]
-        if not _is_integer(step, 2**63) or not (math.isfinite(time) and 0 <= time < _LATEST):
+        if not _is_integer(step, 2**63) or not (math.isfinite(time) and 0 <= time < LATEST):
             raise ValueError
         if (known.stored_as, step, microseconds(time)) in self._known:
             return None

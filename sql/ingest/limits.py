@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["limited", "storable"]
+__all__ = ["LATEST", "limited", "storable"]
 
+# Unix seconds, in the year 5138. PostgreSQL has no time after the year 294276.
+LATEST = 1e11
 # PostgreSQL refuses a result outside the range of doubles, and with it the whole query: one value would stop the aggregates
 # of all series. Squares, products with seconds and sums over centuries of values within these limits stay inside.
 _SMALLEST, _LARGEST = 1e-150, 1e150

@@ -48,7 +48,7 @@ RELATIONS = {
 FUNCTIONS = """
     run_chart workload_chart tensor_chart chart_axis run_label replica_behind cancel_long_reads
     rule_points rule_cpu rule_window rule_windows rule_intervals rule_steps
-    rule_tensors rule_streaks rule_losses rule_learned rule_inputs
+    rule_tensors rule_streaks rule_losses rule_learned rule_evaluations rule_inputs
 """
 NAMES = "select relname from pg_class where relnamespace = 'bench'::regnamespace and relkind in ('r', 'v', 'm', 'p')"
 WITHOUT_COMMENT = """

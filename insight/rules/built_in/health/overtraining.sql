@@ -20,17 +20,8 @@
 -- unit = "ratio"
 -- help = "share of its start below which the validation loss is too small to matter"
 
-with losses as (
-    -- The training loss of an evaluation is the mean of the points since the one before.
-    select *, 1 + count(*) filter (where kind = 'validation')
-                  over (order by time, kind, step rows between unbounded preceding and 1 preceding) as number
-    from rule_losses(%(run)s, '-infinity', %(stop)s) where preferred and not nonfinite
-), evaluations as (
-    select number, max(step) filter (where kind = 'validation') as step, max(time) filter (where kind = 'validation') as time,
-           max(value) filter (where kind = 'validation') as value, avg(value) filter (where kind = 'train') as train
-    from losses group by number having bool_or(kind = 'validation')
-), compared as (
-    select *, lead(time) over (order by number) as following from evaluations
+with compared as (
+    select * from rule_evaluations(%(run)s, %(stop)s)
 ), evaluated as (
     -- The newest evaluations against those before them: means, because single values are noisy.
     select *, min(value) over recent as recent, min(value) over earlier as lowest, avg(value) over recent as mean,

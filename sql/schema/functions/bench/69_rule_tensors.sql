@@ -107,6 +107,20 @@ language sql stable as $$
     from parts window line as (partition by validation order by source desc, n desc, series)
 $$;
 
+-- Return the evaluations of a run: the validation loss of each, the mean of the training losses since the one before, and the time
+-- of the next one, null at the newest. Losses that are not finite do not count.
+create or replace function rule_evaluations(p_run text, p_stop timestamptz)
+returns table (number bigint, step bigint, "time" timestamptz, value float8, train float8, following timestamptz)
+language sql stable as $$
+    select number, step, time, value, train, lead(time) over (order by number)
+    from (select number, max(step) filter (where kind = 'validation') as step, max(time) filter (where kind = 'validation') as time,
+                 max(value) filter (where kind = 'validation') as value, avg(value) filter (where kind = 'train') as train
+          from (select *, 1 + count(*) filter (where kind = 'validation')
+                              over (order by time, kind, step rows between unbounded preceding and 1 preceding) as number
+                from rule_losses(p_run, '-infinity', p_stop) where preferred and not nonfinite) losses
+          group by number having bool_or(kind = 'validation')) evaluations
+$$;
+
 -- Return the time at which a run's training loss has first fallen to a share of its start, as means of up to three points;
 -- infinity if it has not. From then on, small gradients and confident outputs are signs of success.
 create or replace function rule_learned(p_run text, p_stop timestamptz, p_share float8) returns timestamptz

@@ -16,5 +16,6 @@ comment on function rule_steps is 'Return the steps of a run that have ended, or
 comment on function rule_tensors is 'Return the watched steps of a run''s collections of tensors, with the arrays of their reductions, for rules; only every nth step where there are too many elements.';
 comment on function rule_streaks is 'Return the intervals in which tensors were found at several watched steps in a row, with the tensors as evidence, for rules.';
 comment on function rule_losses is 'Return the training and validation losses of a run from tensors and software metrics, for rules; preferred marks the series of each kind that a rule follows.';
+comment on function rule_evaluations is 'Return the evaluations of a run, each with its validation loss and the mean training loss since the one before, for rules.';
 comment on function rule_inputs is 'Return which inputs of rules a run has: collections of tensors, losses, steps, phases, gpus.';
 comment on function rule_learned is 'Return the time at which a run''s training loss has fallen to a share of its start, for rules; infinity if it has not.';
