@@ -93,7 +93,7 @@ def collect(
     else:
         wanted = targets
     spool = Spool(spool_dir)
-    lock = threading.Lock()
+    access = threading.Condition()
     leases = Leases(
         database,
         spool.source,
@@ -106,10 +106,10 @@ def collect(
     try:
         with MetricsServer(lambda: generate_latest(metrics.registry), bind, port, web=web, insecure=insecure):
             leases.begin(wanted())
-            writer = Writer(database, spool, lock, metrics)
+            writer = Writer(database, spool, access, metrics)
             writer.start()
             packer.start()
-            asyncio.run(_run_until_signal(_ScrapeLoop(discovery, wanted, leases, spool, lock, metrics), writer))
+            asyncio.run(_run_until_signal(_ScrapeLoop(discovery, wanted, leases, spool, access, metrics), writer))
             writer.stop()
     finally:
         packer.end(timeout=0)  # a transaction that is cut off changes nothing
@@ -126,17 +126,17 @@ class _ScrapeLoop:
         wanted: Callable[[], Mapping[Key, Target]],
         leases: Leases,
         spool: Spool,
-        lock: threading.Lock,
+        access: threading.Condition,
         metrics: CollectorMetrics,
     ) -> None:
         self._discovery, self._wanted, self._leases = discovery, wanted, leases
-        self._spool, self._lock, self._metrics = spool, lock, metrics
+        self._spool, self._access, self._metrics = spool, access, metrics
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Run until `stopping` is set."""
         loop = asyncio.get_running_loop()
         async with Fetcher() as fetcher:
-            scraper = Scraper(self._spool, self._lock, self._metrics, fetcher)
+            scraper = Scraper(self._spool, self._access, self._metrics, fetcher)
             scraper.follow(self._leases.needed)
             reporter = Reporter(self._leases, self._wanted, lambda scraped: _call_in(loop, scraper.follow, scraped))
             reporter.start()

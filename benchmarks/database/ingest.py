@@ -124,11 +124,11 @@ class WholePath:
     def __init__(self, database: Database, connection: Connection, folder: Path) -> None:
         self._connection = connection
         self._target = targets.register_target(connection, host="benchmark", listener="ingest", instance="", url="none")
-        self._parser, self._rates, self._lock = Parser(), Rates(1.0), threading.Lock()
+        self._parser, self._rates, self._access = Parser(), Rates(1.0), threading.Condition()
         self._spool = Spool(folder / "spool")
         self._definitions: dict[int, SeriesDefinition] = {}
         self._metrics = CollectorMetrics()
-        self._writer = Writer(database, self._spool, self._lock, self._metrics)
+        self._writer = Writer(database, self._spool, self._access, self._metrics)
         # From an hour ago on: not in the future, and too young to be compressed meanwhile.
         self._clock = itertools.count(int(time.time()) - 8 * HOUR)
         self._written = 0
@@ -149,8 +149,9 @@ class WholePath:
             for ref, series in scrape.new.items():
                 self._definitions[ref] = SeriesDefinition(self._target, series.metric, series.kind, dict(series.labels))
             found = self._rates.samples(scrape, float(next(self._clock)))
-            with self._lock:
+            with self._access:
                 self._spool.append(SpoolRecord(found.times, found.refs, found.values, found.dts, self._definitions))
+                self._access.notify()
             each(number)
         self._written += scrapes * SERIES
         while self._metrics.samples._value.get() < self._written:

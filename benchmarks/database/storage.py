@@ -170,7 +170,7 @@ def _place_runs(connection: Connection, taken: list[RecordedRun]) -> None:
 def _ingest(database: Database, connection: Connection, taken: Recording) -> None:
     numbering = Numbering(0)
     with_folder = Path(database.settings.home) / "spool"
-    spool, lock = Spool(with_folder), threading.Lock()
+    spool, access = Spool(with_folder), threading.Condition()
     for exporter, expositions in replay.by_exporter(taken).items():
         target = targets.register_target(connection, host=HOST, listener=exporter, instance="", url=exporter)
         parser, rates = Parser(), Rates(1.0)
@@ -183,7 +183,7 @@ def _ingest(database: Database, connection: Connection, taken: Recording) -> Non
             found = rates.samples(scrape, at)
             refs = np.array([numbers[ref] for ref in found.refs.tolist()], np.uint32)
             spool.append(SpoolRecord(found.times, refs, found.values, found.dts, numbering.by_ref))
-    writer = Writer(database, spool, lock, CollectorMetrics())
+    writer = Writer(database, spool, access, CollectorMetrics())
     writer.start()
     writer.stop(timeout=600)
     if spool.depth:

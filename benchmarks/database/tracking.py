@@ -93,9 +93,9 @@ def _expositions() -> list[bytes]:
 def _own_ingest(database: Database, connection: Connection, expositions: list[bytes]) -> float:
     """Return samples per second from bytes to committed rows."""
     target = targets.register_target(connection, host="node1", listener="dcgm", instance="", url="none")
-    parser, rates, lock = Parser(), Rates(1.0), threading.Lock()
+    parser, rates, access = Parser(), Rates(1.0), threading.Condition()
     spool = Spool(Path(database.settings.home) / "spool")
-    writer = Writer(database, spool, lock, CollectorMetrics())
+    writer = Writer(database, spool, access, CollectorMetrics())
     definitions: dict[int, SeriesDefinition] = {}
     # From now on, as live samples: late ones would also cost a refresh of the aggregates.
     start, written = time.time(), 0
@@ -106,8 +106,9 @@ def _own_ingest(database: Database, connection: Connection, expositions: list[by
             definitions[ref] = SeriesDefinition(target, series.metric, series.kind, dict(series.labels))
         found = rates.samples(scrape, start + second)
         written += len(found.refs)
-        with lock:
+        with access:
             spool.append(SpoolRecord(found.times, found.refs, found.values, found.dts, definitions))
+            access.notify()
         if second == 0:
             writer.start()  # after the first record: else it would first wait for more
     writer.stop(timeout=600)
@@ -142,7 +143,7 @@ def _own_curve(database: Database, connection: Connection) -> None:
         spool.append(
             SpoolRecord(times[part], np.zeros(len(part), np.uint32), _curve()[part], np.ones(len(part), np.float32), {0: definition})
         )  # fmt: skip
-    writer = Writer(database, spool, threading.Lock(), CollectorMetrics())
+    writer = Writer(database, spool, threading.Condition(), CollectorMetrics())
     writer.start()
     writer.stop(timeout=600)
     spool.close()

@@ -6,7 +6,8 @@ import hashlib
 import math
 import re
 import socket
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
@@ -17,13 +18,16 @@ from hypergauge.core.config.document import duration
 from hypergauge.core.errors import did_you_mean
 from hypergauge.sql.ingest.targets import TargetRow
 
-__all__ = ["Key", "Target", "TargetRefused", "aligned", "offset", "populate", "slot_after"]
+__all__ = ["Key", "Target", "TargetRefused", "aligned", "crowded", "offset", "populate", "slot_after"]
 
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]+))(?::(?P<port>.*))?")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # JSON and YAML can write both; PostgreSQL's text holds neither
 _PORTS = {"http": 80, "https": 443}
 _PARAMETER = "__param_"
 _LATE = 0.5  # as a share of an interval
+_LONGEST_INTERVAL = 60.0
+# Targets of a host that are scraped together, at most. More at once would delay each other.
+_TOGETHER = 16
 
 Key = tuple[str, str, str]
 
@@ -102,13 +106,26 @@ class Target:
         return self.timeout if self.timeout is not None else min(max(self.interval, 1.0), 10.0)
 
 
-def offset(target: Target) -> float:
+def offset(target: Target, *, together: bool = True) -> float:
     """Return the offset of `target`'s scrapes in seconds after the multiples of its interval in Unix time.
 
-    It depends on the URL alone, as in Prometheus. Targets are spread, and a restart moves none.
+    It depends on the target alone, as in Prometheus: a restart moves none. Hosts are spread over the interval.
+
+    Parameters
+    ----------
+    together
+        Whether all targets of a host are scraped together, also those with other whole intervals. Their samples then
+        have the same times, and the second scrape finds warm caches. Otherwise the targets of a host are spread too.
     """
-    digest = hashlib.blake2b(target.url.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") / 2**64 * target.interval
+    spread = target.host if together else target.url
+    digest = hashlib.blake2b(spread.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2**64 * _LONGEST_INTERVAL % target.interval
+
+
+def crowded(targets: Iterable[Target]) -> set[str]:
+    """Return the hosts that have too many targets to scrape them together."""
+    counts = Counter(target.host for target in targets)
+    return {host for host, count in counts.items() if count > _TOGETHER}
 
 
 def aligned(scheduled: float, actual: float, interval: float) -> float:

@@ -19,7 +19,7 @@ from hypergauge.collector.convert.definitions import Definitions
 from hypergauge.collector.convert.exposition import GarbageExposition, ManyNew
 from hypergauge.collector.convert.series_labels import LimitExceeded
 from hypergauge.collector.discovery.scrape_config import BODY_SIZE_LIMIT
-from hypergauge.collector.discovery.targets import Target, aligned, offset, slot_after
+from hypergauge.collector.discovery.targets import Target, aligned, crowded, offset, slot_after
 from hypergauge.collector.http.fetch import Body, Fetcher, FetchFailed
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.parse_budget import ParseBudget
@@ -58,15 +58,16 @@ class Scraper:
 
     Parameters
     ----------
-    spool, lock
-        The spool, and its lock: the writer takes from it in another thread.
+    spool, access
+        The spool, and the access to it: the writer takes from it in another thread.
     """
 
-    def __init__(self, spool: Spool, lock: threading.Lock, metrics: CollectorMetrics, fetcher: Fetcher) -> None:
+    def __init__(self, spool: Spool, access: threading.Condition, metrics: CollectorMetrics, fetcher: Fetcher) -> None:
         self._metrics, self._fetcher = metrics, fetcher
-        self._appender = Appender(spool, lock, metrics)
+        self._appender = Appender(spool, access, metrics)
         self._definitions = Definitions()
         self._clocks: dict[str, Clock] = {}  # by host
+        self._crowded: set[str] = set()  # hosts whose targets are not scraped together
         self._scraped: dict[int, ScrapeTasks] = {}
         self._forgetting: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
@@ -95,6 +96,8 @@ class Scraper:
                 forgetting.add_done_callback(self._forgetting.discard)
                 del self._scraped[target_id]
         new = [(target_id, target) for target_id, target in targets.items() if target_id not in self._scraped]
+        if new:
+            self._crowded = crowded(targets.values())
         for number, (target_id, target) in enumerate(new):
             clock = self._clocks.setdefault(target.host, Clock())
             scraped = ScrapedTarget(
@@ -143,7 +146,8 @@ class Scraper:
         lead = booted_at()
         while True:
             if interval != scraped.target.interval:  # at first, and when runs choose another one
-                interval, shift = scraped.target.interval, offset(scraped.target)
+                interval = scraped.target.interval
+                shift = offset(scraped.target, together=scraped.target.host not in self._crowded)
                 slot, after = math.floor((uptime() + lead + after - shift) / interval) + 1, 0.0
             scheduled = slot * interval + shift
             await self._wait(scraped, scheduled - lead)

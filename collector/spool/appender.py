@@ -27,12 +27,12 @@ class Appender:
 
     Parameters
     ----------
-    spool, lock
-        The spool, and its lock: the writer takes from it in another thread.
+    spool, access
+        The spool, and the access to it: the writer takes from it in another thread, which each record wakes.
     """
 
-    def __init__(self, spool: Spool, lock: threading.Lock, metrics: CollectorMetrics) -> None:
-        self._spool, self._lock, self._metrics = spool, lock, metrics
+    def __init__(self, spool: Spool, access: threading.Condition, metrics: CollectorMetrics) -> None:
+        self._spool, self._access, self._metrics = spool, access, metrics
         self._together: list[SpoolRecord] = []  # not appended yet
         self._appending: asyncio.Task[None] | None = None  # of the last record
         self._thread = ThreadPoolExecutor(1, "spooling")
@@ -58,9 +58,10 @@ class Appender:
     def _append(self, records: Sequence[SpoolRecord]) -> None:
         for record in _joined(records):
             problem: BenchError | None = None
-            with self._lock:
+            with self._access:
                 try:
                     self._spool.append(record)
+                    self._access.notify()
                 except BenchError as error:
                     problem = error
                 # Now, since the writer may be in a long statement when the collector is killed.

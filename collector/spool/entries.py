@@ -73,6 +73,11 @@ class Entries:
         self._taken.clear()
 
     @property
+    def waiting(self) -> bool:
+        """Whether there are queued entries."""
+        return bool(self._backlog or self._live)
+
+    @property
     def unsure(self) -> int | None:
         """The lowest unsure batch, ``None`` if there is none."""
         return min(self._unsure, default=None)

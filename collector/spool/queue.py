@@ -135,6 +135,11 @@ class Spool:
         self._entries.give_back()
 
     @property
+    def waiting(self) -> bool:
+        """Return whether there are records that are not yet taken."""
+        return self._entries.waiting
+
+    @property
     def unsure(self) -> int | None:
         """Lowest batch that may be in the database without being accepted; ``None`` if there is none."""
         return self._entries.unsure

@@ -24,7 +24,7 @@ def drain(database: Database, spool_dir: Path, seconds: float) -> None:
         The spool's folder is unusable.
     """
     spool = Spool(spool_dir)
-    writer = Writer(database, spool, threading.Lock(), CollectorMetrics())
+    writer = Writer(database, spool, threading.Condition(), CollectorMetrics())
     writer.start()
     writer.stop(seconds)
     if not writer.is_alive():

@@ -33,8 +33,10 @@ _log = logging.getLogger(__name__)
 _SAMPLES_AT_ONCE = 250_000
 # Share of live samples in it; the backlog gets the rest.
 _LIVE_SHARE = 0.8
-# Long enough to collect the scrapes of several targets: a transaction costs as much as some hundred samples.
-_IDLE_SECONDS = 0.8
+# Least seconds from one write to the next without a backlog: a transaction costs as much as some hundred samples.
+_APART_SECONDS = 0.5
+# Wait for further records of the same moment, such as of a slow exporter on the host.
+_LINGER_SECONDS = 0.1
 # Errors of the data, not of the database.
 _REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 _MAINTENANCE_SECONDS = 1.0
@@ -56,24 +58,28 @@ class Writer(threading.Thread):
 
     Parameters
     ----------
-    spool, lock
-        The spool, and its lock: the scraper appends to it in another thread.
+    spool, access
+        The spool, and the access to it: the scraper appends to it in another thread, and notifies the writer.
     """
 
-    def __init__(self, database: Database, spool: Spool, lock: threading.Lock, metrics: CollectorMetrics) -> None:
+    def __init__(
+        self, database: Database, spool: Spool, access: threading.Condition, metrics: CollectorMetrics
+    ) -> None:
         super().__init__(name="writer", daemon=True)
-        self._database, self._spool, self._lock, self._metrics = database, spool, lock, metrics
+        self._database, self._spool, self._access, self._metrics = database, spool, access, metrics
         self._stopping = threading.Event()
         self._tags = Tags()
         self._series = SeriesIds(spool.source)
         self._backoff = Backoff(0.2, 10.0)
-        self._maintained_at = self._reads_checked_at = float("-inf")
+        self._maintained_at = self._reads_checked_at = self._wrote_at = float("-inf")
         self._forgotten = 0
         self._at_once = _SAMPLES_AT_ONCE
 
     def stop(self, timeout: float = 10.0) -> None:
         """Write the remaining records, for `timeout` seconds at most, and end; safe to call twice."""
         self._stopping.set()
+        with self._access:
+            self._access.notify()
         if self.is_alive():
             self.join(timeout)
 
@@ -96,11 +102,11 @@ class Writer(threading.Thread):
 
     def _settle(self, connection: Connection) -> None:
         """Settle unsure batches by the ledger: an earlier process or a failed write may have written them."""
-        with self._lock:
+        with self._access:
             unsure = self._spool.unsure
         if unsure is not None:
             written = samples.written_batches(connection, self._spool.source, unsure)
-            with self._lock:
+            with self._access:
                 there = self._spool.settle(written)
             self._metrics.replayed_batches.inc(there)
 
@@ -114,7 +120,15 @@ class Writer(threading.Thread):
             if time.monotonic() - self._maintained_at >= _MAINTENANCE_SECONDS:
                 self._maintain(connection)
             if not wrote:
-                self._stopping.wait(_IDLE_SECONDS)
+                self._await_records()
+
+    def _await_records(self) -> None:
+        """Wait for records, or until the next maintenance is due."""
+        self._stopping.wait(max(self._wrote_at + _APART_SECONDS - time.monotonic(), 0))
+        with self._access:
+            there = self._access.wait_for(lambda: self._spool.waiting or self._stopping.is_set(), _MAINTENANCE_SECONDS)
+        if there:
+            self._stopping.wait(_LINGER_SECONDS)
 
     def _take(self) -> list[SpoolRecord]:
         """Return the records of one transaction: the live ones, and as much of the backlog as fits."""
@@ -124,7 +138,7 @@ class Writer(threading.Thread):
         # After a refusal, only the oldest record, so that the refused one is also written alone.
         for live, limit in limits if self._at_once else ((False, 1),):
             while count < limit:
-                with self._lock:  # per record: a scrape waits no longer
+                with self._access:  # per record: a scrape waits no longer
                     record = self._spool.take(live=live)
                 if record is None:
                     break
@@ -148,11 +162,12 @@ class Writer(threading.Thread):
         except _REFUSALS as error:
             self._refused(connection, records, error)
             return True
-        with self._lock:
+        with self._access:
             self._spool.accept([record.batch for record in records])
         self._backoff.worked()
         self._at_once = min(max(2 * self._at_once, 1000), _SAMPLES_AT_ONCE)
         self._metrics.samples.inc(count)
+        self._wrote_at = began
         self._metrics.write_seconds.observe(time.monotonic() - began)
         return True
 
@@ -166,14 +181,14 @@ class Writer(threading.Thread):
         _log.warning("records were refused: %s", error)
         if not self._at_once:
             self._metrics.dropped.labels("refused").inc(len(records[0]))
-            with self._lock:
+            with self._access:
                 self._spool.accept([records[0].batch])
         self._at_once = 0
         self._give_back()
         self._settle(connection)
 
     def _give_back(self) -> None:
-        with self._lock:
+        with self._access:
             self._spool.give_back()
             self._metrics.count_spool(self._spool)
 
@@ -262,7 +277,7 @@ class Writer(threading.Thread):
     def _maintain(self, connection: Connection, settled: float = _SETTLED_SECONDS) -> None:
         self._maintained_at = time.monotonic()
         unread = self._metrics.unread_seconds  # read first: responses that are parsed meanwhile are in the spool
-        with self._lock:
+        with self._access:
             silence, oldest = self._spool.silence, self._spool.oldest
             written = (
                 max(unread, self._spool.lag) < _WRITTEN_SECONDS and not _ASLEEP_SECONDS < silence < _GIVEN_UP_SECONDS

@@ -88,7 +88,7 @@ class World:
         """Send records through spool and writer, and return the writer's counts."""
         metrics = metrics or CollectorMetrics()
         spool = Spool(self.folder)
-        writer = Writer(self.database, spool, threading.Lock(), metrics)
+        writer = Writer(self.database, spool, threading.Condition(), metrics)
         for record in records:
             spool.append(record)
         writer.start()

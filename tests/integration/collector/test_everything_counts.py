@@ -39,7 +39,7 @@ def written(world: World) -> dict[str, int]:
 
 def drain(settings: Settings, database: Database) -> None:
     spool = Spool(settings.spool_dir)
-    writer = Writer(database, spool, threading.Lock(), CollectorMetrics())
+    writer = Writer(database, spool, threading.Condition(), CollectorMetrics())
     writer.start()
     writer.stop(timeout=HUNG_SECONDS)
     assert spool.depth == 0

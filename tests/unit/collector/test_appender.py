@@ -25,7 +25,7 @@ def test_dropped_samples_are_counted_at_once(tmp_path: Path) -> None:
     spool = Spool(tmp_path, max_bytes=10_000)
 
     async def append() -> None:
-        appender = Appender(spool, threading.Lock(), metrics)
+        appender = Appender(spool, threading.Condition(), metrics)
         await appender.add(record(10))
         await appender.add(record(1000))
         await appender.stop()

@@ -41,10 +41,10 @@ def test_a_hanging_disk_costs_no_scrape_until_too_many_records_wait(
 
     async def scrape(address: str) -> None:
         async with Fetcher() as fetcher:
-            scraper = Scraper(spool, lock, CollectorMetrics(), fetcher)
+            scraper = Scraper(spool, access, CollectorMetrics(), fetcher)
             scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=interval)})
             await asyncio.to_thread(wait_for, lambda: len(requests) >= 2, "the first scrapes")
-            with lock:  # like a disk that does not respond
+            with access:  # like a disk that does not respond
                 before = len(requests)
                 await asyncio.to_thread(wait_for, lambda: len(requests) >= before + most - 1, "scrapes meanwhile")
                 await asyncio.sleep(3 * interval)
@@ -53,7 +53,7 @@ def test_a_hanging_disk_costs_no_scrape_until_too_many_records_wait(
             await asyncio.to_thread(wait_for, lambda: len(requests) > before + held, "scrapes after the disk")
             await scraper.stop()
 
-    lock, spool = threading.Lock(), Spool(tmp_path)
+    access, spool = threading.Condition(), Spool(tmp_path)
     with exporter(exposition) as address:
         asyncio.run(scrape(address))
     assert samples() == len(requests)
@@ -80,7 +80,7 @@ def test_unparsed_responses_cost_no_scrape_until_too_many_wait(
         core.set()
         monkeypatch.setattr(ParseBudget, "acquire", lambda *_: core.wait())
         async with Fetcher() as fetcher:
-            scraper = Scraper(spool, threading.Lock(), metrics, fetcher)
+            scraper = Scraper(spool, threading.Condition(), metrics, fetcher)
             scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=interval)})
             await asyncio.to_thread(wait_for, lambda: len(requests) >= 2, "the first scrapes")
             core.clear()
@@ -123,7 +123,7 @@ def test_a_clock_step_costs_no_response(tmp_path: Path, monkeypatch: pytest.Monk
     async def scrape(address: str) -> None:
         nonlocal ahead
         async with Fetcher() as fetcher:
-            scraper = Scraper(spool, threading.Lock(), metrics, fetcher)
+            scraper = Scraper(spool, threading.Condition(), metrics, fetcher)
             scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=0.2)})
             for set_to in (step, 0, 0):
                 count = len(answers) + 3
@@ -164,7 +164,7 @@ def test_a_hundred_thousand_new_series_block_the_loop_briefly(tmp_path: Path, kn
     async def scrape(address: str) -> None:
         ticking = asyncio.create_task(tick())
         async with Fetcher() as fetcher:
-            scraper = Scraper(spool, threading.Lock(), metrics, fetcher)
+            scraper = Scraper(spool, threading.Condition(), metrics, fetcher)
             scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=1.0, timeout=1.0)})
             while (metrics.registry.get_sample_value("bench_collector_scraped_samples_total") or 0) < 15_000:
                 assert not ticking.done()
@@ -199,7 +199,7 @@ def test_another_interval_applies_at_once_and_counters_continue(tmp_path: Path) 
 
     async def scrape(address: str) -> None:
         async with Fetcher() as fetcher:
-            scraper = Scraper(spool, threading.Lock(), CollectorMetrics(), fetcher)
+            scraper = Scraper(spool, threading.Condition(), CollectorMetrics(), fetcher)
             slow = Target(f"http://{address}/metrics", "n1", "node", address, interval=0.5)
             scraper.follow({1: slow})
             await asyncio.to_thread(wait_for, lambda: len(requests) >= 2, "the first scrapes")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hypergauge.collector.discovery.discovery import check_targets, read_targets
-from hypergauge.collector.discovery.targets import Target, aligned, offset, slot_after
+from hypergauge.collector.discovery.targets import Target, aligned, crowded, offset, slot_after
 from hypergauge.core.errors import BadRequest
 
 
@@ -178,14 +178,32 @@ def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
             check_targets(tmp_path / name)
 
 
-def test_offsets_are_constant_and_spread_over_the_interval() -> None:
-    targets = [Target(f"http://n{n}:9100/metrics", f"n{n}", "node", f"n{n}:9100", {}, 5.0) for n in range(1000)]
-    offsets = sorted(offset(target) for target in targets)
-    assert offsets == sorted(offset(target) for target in targets)
+@pytest.mark.parametrize("together", [True, False])
+def test_offsets_are_constant_and_spread_over_the_interval(together: bool) -> None:
+    targets = [_node_exporter(f"n{number}", 9100, 5.0) for number in range(1000)]
+    offsets = sorted(offset(target, together=together) for target in targets)
+    assert offsets == sorted(offset(target, together=together) for target in targets)
     assert offsets[0] >= 0
     assert offsets[-1] < 5
     assert max(later - earlier for earlier, later in itertools.pairwise(offsets)) < 0.1
-    assert offset(Target("http://n1:9100/metrics", "", "", "", {}, 1.0)) == pytest.approx(0.4991, abs=1e-4)
+
+
+def test_targets_of_a_host_are_scraped_together_whatever_their_intervals() -> None:
+    every_second = offset(_node_exporter("n1", 9100, 1.0))
+    for interval in (0.5, 1.0, 5.0, 60.0):
+        other = offset(_node_exporter("n1", 9400, interval))
+        assert other % min(interval, 1.0) == pytest.approx(every_second % min(interval, 1.0))
+    assert offset(_node_exporter("n1", 9400, 1.0), together=False) != pytest.approx(every_second)
+
+
+def test_a_host_is_crowded_from_17_targets_on() -> None:
+    some = [_node_exporter("n1", 9100 + number, 1.0) for number in range(16)]
+    assert crowded([*some, _node_exporter("n2", 9100, 1.0)]) == set()
+    assert crowded([*some, _node_exporter("n1", 9200, 1.0)]) == {"n1"}
+
+
+def _node_exporter(host: str, port: int, interval: float) -> Target:
+    return Target(f"http://{host}:{port}/metrics", host, "node", f"{host}:{port}", {}, interval)
 
 
 @pytest.mark.parametrize(
