@@ -53,10 +53,14 @@ class NoFault:
     def before_step(self, step):
         """Act before a step."""
 
-    def train(self):
+    def data_sets(self):
+        """Return the data of the training and of its evaluations."""
         held_out = int(len(self.x) * self.held_out_share)
-        loader = DataLoader(self.data_set(self.x[held_out:], self.y[held_out:]), self.batch, shuffle=True)
-        validation = DataLoader(TensorDataset(self.x[:held_out], self.y[:held_out]), 100)
+        return self.data_set(self.x[held_out:], self.y[held_out:]), TensorDataset(self.x[:held_out], self.y[:held_out])
+
+    def train(self):
+        data, held_out = self.data_sets()
+        loader, validation = DataLoader(data, self.batch, shuffle=True), DataLoader(held_out, 100)
         track.watch(self.model, loss=self.criterion, every=self.every, quantiles=True)
         step, began = 0, time.monotonic()
         for epoch in range(self.epochs):
@@ -79,6 +83,9 @@ class NoFault:
 
     def end_epoch(self):
         """Act after the evaluation."""
+
+    def checkpoint(self):
+        """Return what a checkpoint has beside the weights."""
 
 
 class VanishingGradient(NoFault):
@@ -194,8 +201,10 @@ class DataBoundStep(NoFault):
 
 class CheckpointStall(NoFault):
     def end_epoch(self):
-        state = self.model.state_dict()
-        torch.save(_Slow(state), "/dev/null")
+        torch.save(self.checkpoint(), "/dev/null")
+
+    def checkpoint(self):
+        return _Slow()
 
 
 class PowerWithoutProgress(NoFault):
@@ -225,12 +234,9 @@ class _SlowInEvaluation(nn.CrossEntropyLoss):
 class _Slow:
     """Checkpoint on a slow disk."""
 
-    def __init__(self, state):
-        self.state = state
-
     def __reduce__(self):
         time.sleep(2)
-        return dict, (self.state,)
+        return dict, ()
 
 
 if __name__ == "__main__":
