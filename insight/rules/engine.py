@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 # Delay of samples: an evaluation of now covers the time until then.
 _LAG = timedelta(seconds=2)
-# A shorter run has no two scrapes.
+# A shorter run has no two scrapes. What its script wrote is evaluated at its end.
 _SHORTEST = timedelta(seconds=2)
 # Pause of a slow or failed rule: doubled each time, up to the second value.
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10.0, 600.0
@@ -144,7 +144,8 @@ class RuleEngine:
     def _evaluate(
         self, connection: Connection, reader: Connection, run: RunToEvaluate, chosen: ChosenRules, stop: datetime
     ) -> None:
-        if stop - run.started_at < _SHORTEST:
+        is_short = stop - run.started_at < _SHORTEST
+        if is_short and run.ended_at is None:
             return
         began = time.monotonic()
         inputs = firings.inputs(reader, [run.run_id])[run.run_id]
@@ -152,7 +153,9 @@ class RuleEngine:
         for one in chosen.enabled:
             window = one.rule.window(one.values) if run.ended_at is None else None
             patient = run.ended_at is None and (window is None or window.total_seconds() >= 2 * _LONGEST_WAIT_SECONDS)
-            if not one.rule.can_fire(inputs) or (patient and pace.waits(one.rule.name)):
+            if not one.rule.can_fire(inputs) or (is_short and one.rule.needs_samples):
+                continue
+            if patient and pace.waits(one.rule.name):
                 continue
             start = run.started_at if window is None else max(run.started_at, stop - window)
             rule_began = time.monotonic()

@@ -97,6 +97,11 @@ class Rule:
     line: int = 1
     needs: frozenset[str] = frozenset()
 
+    @property
+    def needs_samples(self) -> bool:
+        """Whether the rule needs samples of the hardware, and nothing that the script writes."""
+        return self.needs <= {"gpus"}
+
     def can_fire(self, inputs: Set[str]) -> bool:
         """Return whether the rule can fire on a run with these inputs."""
         return not self.needs or not self.needs.isdisjoint(inputs)

@@ -47,6 +47,7 @@ SLOW = """\
 -- severity = "info"
 select now() as started_at, now() as ended_at, '{}'::jsonb as evidence from pg_sleep(30)
 """
+LEARNING = ALWAYS.replace("Always", "Learning").replace('"info"', '"info"\n-- needs = ["losses"]')
 BROKEN = SLOW.replace("Slow", "Broken").replace("pg_sleep(30)", "no_such_table")
 
 
@@ -173,6 +174,19 @@ def test_an_ended_run_is_evaluated_again_when_all_is_there(desk: Desk) -> None:
     assert desk.query("select ended_at is not null from rule_firings") == [(True,)]
     desk.look()
     assert desk.count("evaluated_runs") == 1
+
+
+def test_a_run_that_is_too_short_for_samples_is_evaluated_by_what_its_script_wrote(desk: Desk) -> None:
+    (desk.folder / "rules" / "learning.sql").write_text(LEARNING)
+    desk.toml.touch()
+    run_id = desk.run()
+    desk.query("insert into software_metrics (run_id, key, step, time, elapsed, value) values (%s, 'loss', 0, now(), '0', 1)", run_id)
+    desk.query("update runs set started_at = now() - interval '1 s' where run_id = %s", run_id)
+    desk.look()
+    assert desk.firings(run_id) == []
+    desk.end(run_id)
+    desk.look()
+    assert desk.firings(run_id) == ["Learning"]
 
 
 def test_runs_of_other_homes_and_hosts_are_left_to_those(desk: Desk) -> None:
