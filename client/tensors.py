@@ -7,6 +7,7 @@ import json
 import os
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 
 __all__ = ["REDUCTIONS", "TensorFile"]
@@ -22,17 +23,29 @@ class TensorFile:
     """Writer of reductions to the file in ``BENCH_TENSORS``. One write appends a step, so that processes can share it.
 
     A line names the tensors of a set, or has the reductions of a set at a step: arrays of float32, little-endian, in
-    base64. NaN stands for no value.
+    base64. NaN stands for no value. The name of a set has the number of its model, so that losses of two folds are two series.
     """
 
     def __init__(self, path: str) -> None:
         self._path = path
         # Processes in two containers may have the same process id.
         self._id = f"{os.getpid():x}-{os.urandom(3).hex()}"
-        self._sets: dict[tuple[str, tuple[str, ...]], tuple[str, list[int]]] = {}
+        self._sets: dict[tuple[int, str, tuple[str, ...]], tuple[str, list[int]]] = {}
+        self._models: dict[int, tuple[weakref.ref[object], int]] = {}
+        self._count = 0  # models so far
         self._file: int | None = None
         # The thread of a watch writes beside the training's own.
         self._lock = threading.Lock()
+
+    def number(self, model: object = None) -> int:
+        """Return the number of a model in this process, from 1; a new one each time without a model."""
+        with self._lock:
+            reference, number = self._models.get(id(model), (None, 0))
+            if model is None or reference is None or reference() is not model:
+                self._count = number = self._count + 1
+                if model is not None:
+                    self._models[id(model)] = weakref.ref(model), number
+            return number
 
     def write(
         self,
@@ -42,6 +55,7 @@ class TensorFile:
         sizes: Sequence[int],
         columns: Mapping[str, bytes],
         *,
+        model: int = 1,
         at: float | None = None,
     ) -> None:
         """Append the reductions of a collection's tensors at a step.
@@ -52,10 +66,12 @@ class TensorFile:
             Names and numbers of elements of the tensors.
         columns
             Values of each reduction, a float32 per tensor.
+        model
+            Number of the tensors' model.
         at
             Unix seconds; now by default.
         """
-        key = (collection, tuple(names))
+        key = (model, collection, tuple(names))
         with self._lock:
             self._append(self._lines(key, step, list(sizes), columns, at or time.time()))
 
@@ -66,7 +82,7 @@ class TensorFile:
 
     def _lines(
         self,
-        key: tuple[str, tuple[str, ...]],
+        key: tuple[int, str, tuple[str, ...]],
         step: int,
         sizes: list[int],
         columns: Mapping[str, bytes],
@@ -74,9 +90,9 @@ class TensorFile:
     ) -> list[str]:
         """Return the line of a step, after that of its set if the set is new."""
         lines = []
-        collection, names = key
+        model, collection, names = key
         if key not in self._sets:
-            self._sets[key] = (f"{self._id}-{len(self._sets)}", sizes)
+            self._sets[key] = (f"{self._id}-{model}-{len(self._sets)}", sizes)
             identity = {"set": self._sets[key][0], "collection": collection}
             lines.append(json.dumps({**identity, "names": list(names), "sizes": sizes}))
         name, usual = self._sets[key]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 
 from hypergauge.client.frameworks.record import Record
@@ -15,13 +14,17 @@ class Rounds:
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        self.begin = record.guard(functools.partial(record.phase, "train"))
+        self.begin = record.guard(self._begin)
         self.end_round = record.guard(self._end_round)
         self.end = record.guard(record.close)
 
     def close_with(self, callback: object) -> None:
         """End what is open when the framework drops the callback."""
         self._record.close_with(callback)
+
+    def _begin(self) -> None:
+        self._record.begin()
+        self._record.phase("train")
 
     def _end_round(self, losses: Callable[[], Mapping[str, float]], samples: Callable[[], float] | None = None) -> None:
         """End a round.

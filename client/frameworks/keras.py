@@ -37,6 +37,7 @@ class _Hooks:
 
     def set_model(self, model: Any) -> None:
         self._model = model
+        self._record.begin(model)
 
     def on_train_begin(self, logs: Logs = None) -> None:
         for name in ("save", "save_weights"):

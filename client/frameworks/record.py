@@ -65,6 +65,12 @@ class Record:
         self._next = training.step  # step of the next row
         self._written = -1  # step of the last row with tensors
         self._losses: dict[str, list[float]] = {}
+        self._model: int | None = None
+
+    def begin(self, model: object = None) -> None:
+        """Begin the training of a model. Its losses are a series of their own, which a known model continues."""
+        self.write_now()
+        self._model = self._file.number(model)
 
     def phase(self, name: str | None) -> None:
         """Begin a phase, or end the current one."""
@@ -146,4 +152,6 @@ class Record:
         found = {name: array for name, array in found.items() if sizes[name]}
         if found:
             columns = (reducer or _NUMPY)(list(found.values()))
-            self._file.write(step, collection, list(found), [sizes[name] for name in found], columns)
+            if self._model is None:
+                self._model = self._file.number()
+            self._file.write(step, collection, list(found), [sizes[name] for name in found], columns, model=self._model)

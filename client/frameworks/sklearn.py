@@ -40,6 +40,7 @@ class EstimatorWatch:
     def __init__(self, record: Record, estimator: Any) -> None:
         self._record, self._estimator = record, estimator
         self._is_inside = False
+        self._first = record.training.step
         self._samples: float | None = None
         # Number of values of the loss curve so far.
         self._seen = 0
@@ -49,6 +50,7 @@ class EstimatorWatch:
 
     def start(self) -> None:
         """Follow the methods from now on."""
+        self._record.begin(self._estimator)
         evaluate, predict = functools.partial(self._apply, "evaluate"), functools.partial(self._apply, "predict")
         arounds: dict[str, Callable[..., Any]] = {
             "fit": self._fit,
@@ -107,6 +109,8 @@ class EstimatorWatch:
 
     def _begin_fit(self, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Begin a fit, and add a monitor of iterations to its arguments where the estimator has one."""
+        if self._record.training.step > self._first and not getattr(self._estimator, "warm_start", False):
+            self._record.begin()  # a fit forgets the one before it
         self._record.phase("train")
         self._samples = _rows(args, kwargs)
         signature = inspect.signature(method)

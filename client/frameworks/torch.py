@@ -35,6 +35,7 @@ class TorchTensors:
             Whether a step has several batches, each with its part of the loss.
         """
         self.close()
+        self._record.begin(model)
         self._watch = self._track.watch(model, optimizer, spans=False, partial_losses=accumulates, **self._options)
 
     def begin_batch(self) -> None:

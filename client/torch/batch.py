@@ -19,8 +19,8 @@ __all__ = ["Batch"]
 class Batch:
     """Reductions of one step, fetched from each device by one transfer that nothing waits for."""
 
-    def __init__(self, step: int) -> None:
-        self._step, self._at = step, 0.0
+    def __init__(self, step: int, model: int) -> None:
+        self._step, self._model, self._at = step, model, 0.0
         self._rows: dict[str, dict[str, tuple[int, dict[str, Value]]]] = {}
         self._transfers: list[tuple[list[tuple[dict[str, Value], str]], Tensor, torch.cuda.Event | None]] = []
 
@@ -71,7 +71,7 @@ class Batch:
                 name: _bytes([values.get(name, float("nan")) for _, values in tensors.values()]) for name in present
             }
             sizes = [size for size, _ in tensors.values()]
-            file.write(self._step, collection, tuple(tensors), sizes, columns, at=self._at)
+            file.write(self._step, collection, tuple(tensors), sizes, columns, model=self._model, at=self._at)
 
 
 def _bytes(values: list[Value]) -> bytes:

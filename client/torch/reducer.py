@@ -24,16 +24,21 @@ _PERCENTILES = ("p05", "p25", "p50", "p75", "p95")
 class StepReducer:
     """Reductions of the chosen tensors, from the begin of a watched step to its end.
 
+    Parameters
+    ----------
+    number
+        Number of the model.
+
     Attributes
     ----------
     batch
         Reductions of the step in progress; ``None`` if it is not watched.
     """
 
-    def __init__(self, model: nn.Module, selection: Selection, options: WatchOptions) -> None:
+    def __init__(self, model: nn.Module, number: int, selection: Selection, options: WatchOptions) -> None:
         self.batch: Batch | None = None
-        self._model, self._selection, self._quantiles = model, selection, options.quantiles
-        self._prefix = options.prefix
+        self._model, self._number, self._selection = model, number, selection
+        self._quantiles, self._prefix = options.quantiles, options.prefix
         self._saved = SavedTensors(options.folder, tuple(options.save)) if options.save else None
         self._step = 0
         self._activations: list[Callable[[], None]] = []
@@ -41,7 +46,7 @@ class StepReducer:
 
     def begin(self, step: int, guard: Callable[..., Callable[..., None]]) -> None:
         """Begin a watched step: hook the modules whose outputs are watched, each within `guard`."""
-        self.batch, self._step = Batch(step), step
+        self.batch, self._step = Batch(step, self._number), step
         if is_compiled(self._model):
             return
         for name, collection, module, bounds in self._selection.modules():

@@ -64,7 +64,8 @@ class TorchWatch:
         self._optimizer, self._options = optimizer, options
         self._guard = Guard("watch", file.problem, self._release, _is_compiling)
         self._selection = Selection(model, options.collections, options.patterns, options.prefix)
-        self._reducer = StepReducer(model, self._selection, options)
+        self._number = file.number(model)
+        self._reducer = StepReducer(model, self._number, self._selection, options)
         self._losses = Losses(model, loss, are_partial=options.partial_losses, prefix=options.prefix)
         self._writer = BatchWriter(file)
         self._here = (os.getpid(), threading.get_ident())
@@ -119,7 +120,7 @@ class TorchWatch:
     def _finish(self) -> None:
         if not is_first_rank():
             return
-        batch = Batch(max(0, self._step - 1))
+        batch = Batch(max(0, self._step - 1), self._number)
         self._losses.add_to(batch)
         self._writer.send(batch)
 

@@ -30,36 +30,36 @@
 
 -- Points are watched steps, each with the mean of all steps since the one before, or values of a logged loss.
 with points as (
-    select step, time, value, row_number() over (order by time, step) as number, nonfinite
+    select model, step, time, value, row_number() over (partition by model order by time, step) as number, nonfinite
     from rule_losses(%(run)s, '-infinity', %(stop)s) where kind = 'train' and preferred
 ), progress as (
     select *, avg(value) over line as mean, stddev_samp(value) over line / sqrt(%(num_steps)s) as error,
-           min(value) over (order by number rows between current row and 2 following)
-           - max(value) over (order by number rows between 3 preceding and 1 preceding) as jump
+           min(value) over (partition by model order by number rows between current row and 2 following)
+           - max(value) over (partition by model order by number rows between 3 preceding and 1 preceding) as jump
     from points where not nonfinite
-    window line as (order by number rows between %(num_steps)s::bigint preceding and 1 preceding)
+    window line as (partition by model order by number rows between %(num_steps)s::bigint preceding and 1 preceding)
 ), jumps as (
     select *, first_value(mean) over line - min(mean) over line as decrease,
            greatest(first_value(error) over line, error) as noise, first_value(mean) over line as first
-    from progress where number > %(num_steps)s window line as (order by number)
+    from progress where number > %(num_steps)s window line as (partition by model order by number)
 ), trainings as (
-    -- A sudden jump that undoes the decrease begins another training of the run, such as the next fold; one that stays there is found.
+    -- A sudden jump that undoes the decrease begins another training, such as the next fold of a logged loss; one that stays there
+    -- is found.
     select p.*, count(*) filter (where j.jump > greatest(%(lost_progress)s * j.decrease, %(increase_threshold_percent)s / 100 * abs(j.first))
-                                   and j.decrease > 4 * j.noise) over (order by p.number) as training
-    from points p left join jumps j using (number)
+                                   and j.decrease > 4 * j.noise) over (partition by p.model order by p.number) as training
+    from points p left join jumps j using (model, number)
 ), numbered as (
-    select step, time, value, nonfinite, training, number as place,
-           row_number() over (partition by training order by number) as number
+    select step, time, value, nonfinite, model, training, row_number() over (partition by model, training order by number) as number
     from trainings
 ), means as (
-    select step, time, training, place, number, avg(value) over line as mean, stddev_samp(value) over line / sqrt(%(num_steps)s) as error
+    select step, time, model, training, number, avg(value) over line as mean, stddev_samp(value) over line / sqrt(%(num_steps)s) as error
     from numbered where not nonfinite
-    window line as (partition by training order by number range between (%(num_steps)s::bigint - 1) preceding and current row)
+    window line as (partition by model, training order by number range between (%(num_steps)s::bigint - 1) preceding and current row)
 ), compared as (
     select *, first_value(mean) over line as first, first_value(error) over line as first_error, min(mean) over line as lowest,
-           max(mean) over (partition by training order by number
+           max(mean) over (partition by model, training order by number
                            range between %(num_steps)s::bigint preceding and %(num_steps)s::bigint preceding) as previous
-    from means where number >= %(num_steps)s window line as (partition by training order by number)
+    from means where number >= %(num_steps)s window line as (partition by model, training order by number)
 ), evaluated as (
     select *, (-- as high as at the start, and flat within its noise
                mean > first - %(progress_percent)s / 100 * abs(first) and lowest > first - 3 * %(progress_percent)s / 100 * abs(first)
@@ -71,12 +71,12 @@ with points as (
     from compared
 ), found as (
     -- A few points in between do not end it: the loss is noisy.
-    select *, count(*) filter (where apart) over (partition by training order by number) as part
-    from (select *, number - lag(number) over (partition by training order by number) > %(num_steps)s as apart
-          from (select *, lead(time) over (order by place) as following from evaluated) e where holds) x
+    select *, count(*) filter (where apart) over (partition by model, training order by number) as part
+    from (select *, number - lag(number) over (partition by model, training order by number) > %(num_steps)s as apart
+          from (select *, lead(time) over (order by time, step) as following from evaluated) e where holds) x
 )
 select min(time) as started_at, case when count(following) = count(*) then max(time) end as ended_at,
        jsonb_build_object('first', min(first), 'lowest', min(lowest), 'loss', (array_agg(mean order by number desc))[1],
                           'step', min(step), 'points', count(*)) as evidence
-from found group by training, part
+from found group by model, training, part
 having count(*) >= %(num_steps)s and max(number) >= %(patience)s and max(time) >= %(start)s

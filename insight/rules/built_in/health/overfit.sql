@@ -33,23 +33,23 @@ with compared as (
 ), varied as (
     -- Second differences have the noise, and not the trend.
     select *, value - 2 * lag(value) over line + lag(value, 2) over line as bend, first_value(value) over line as first
-    from compared where step >= %(start_step)s window line as (order by number)
+    from compared where step >= %(start_step)s window line as (partition by model order by number)
 ), means as (
     -- The means of some evaluations, and the standard error of the distance of two of them.
     select *, avg(value) over recent as mean, avg(train) over recent as train_mean, count(*) over recent as n,
-           sqrt(avg(bend ^ 2) over (order by number rows 49 preceding) / 6 * 2 / %(evaluations)s) as error
-    from varied window recent as (order by number rows between %(evaluations)s::bigint - 1 preceding and current row)
+           sqrt(avg(bend ^ 2) over (partition by model order by number rows 49 preceding) / 6 * 2 / %(evaluations)s) as error
+    from varied window recent as (partition by model order by number rows between %(evaluations)s::bigint - 1 preceding and current row)
 ), evaluated as (
     -- The more means there are, the further apart are the lowest and the highest by chance.
-    select *, min(mean) over (order by number) as lowest from means where n = %(evaluations)s::bigint
+    select *, min(mean) over (partition by model order by number) as lowest from means where n = %(evaluations)s::bigint
 ), found as (
     -- A few evaluations in between do not end it: the losses are noisy.
-    select *, count(*) filter (where apart) over (order by number) as part
-    from (select *, number - lag(number) over (order by number) > 2 * %(patience)s + 3 as apart from evaluated
+    select *, count(*) filter (where apart) over (partition by model order by number) as part
+    from (select *, number - lag(number) over (partition by model order by number) > 2 * %(patience)s + 3 as apart from evaluated
           where mean - train_mean > %(ratio_threshold)s * abs(train_mean)
             and mean - lowest > greatest(%(rise)s * abs(lowest), (1 + 2 * sqrt(ln(number))) * error) and mean > %(learned)s * abs(first)) x
 )
 select min(time) as started_at, case when count(following) = count(*) then max(time) end as ended_at,
        jsonb_build_object('train', (array_agg(train order by number desc))[1], 'validation', (array_agg(value order by number desc))[1],
                           'lowest', min(lowest), 'step', min(step), 'evaluations', count(*)) as evidence
-from found group by part having count(*) > %(patience)s and max(time) >= %(start)s
+from found group by model, part having count(*) > %(patience)s and max(time) >= %(start)s

@@ -25,24 +25,24 @@ with compared as (
 ), evaluated as (
     -- The newest evaluations against those before them: means, because single values are noisy.
     select *, min(value) over recent as recent, min(value) over earlier as lowest, avg(value) over recent as mean,
-           avg(value) over (order by number rows between 2 * %(patience_validation)s::bigint - 1 preceding
+           avg(value) over (partition by model order by number rows between 2 * %(patience_validation)s::bigint - 1 preceding
                             and %(patience_validation)s::bigint preceding) as mean_before,
-           avg(train) over (order by number rows between %(patience_train)s::bigint - 1 preceding and current row) as train_mean,
-           avg(train) over (order by number rows between 2 * %(patience_train)s::bigint - 1 preceding
+           avg(train) over (partition by model order by number rows between %(patience_train)s::bigint - 1 preceding and current row) as train_mean,
+           avg(train) over (partition by model order by number rows between 2 * %(patience_train)s::bigint - 1 preceding
                             and %(patience_train)s::bigint preceding) as train_before,
            first_value(value) over earlier as first,
            -- standard error of the distance of the two means
            sqrt((coalesce(var_samp(value) over recent, 0)
-                 + coalesce(var_samp(value) over (order by number rows between 2 * %(patience_validation)s::bigint - 1 preceding
+                 + coalesce(var_samp(value) over (partition by model order by number rows between 2 * %(patience_validation)s::bigint - 1 preceding
                                                   and %(patience_validation)s::bigint preceding), 0))
                 / %(patience_validation)s) as error
     from compared
-    window recent as (order by number rows between %(patience_validation)s::bigint - 1 preceding and current row),
-           earlier as (order by number rows between unbounded preceding and %(patience_validation)s::bigint preceding)
+    window recent as (partition by model order by number rows between %(patience_validation)s::bigint - 1 preceding and current row),
+           earlier as (partition by model order by number rows between unbounded preceding and %(patience_validation)s::bigint preceding)
 ), found as (
     -- A few evaluations in between do not end it: the losses are noisy.
-    select *, count(*) filter (where apart) over (order by number) as part
-    from (select *, number - lag(number) over (order by number) > %(patience_validation)s as apart from evaluated
+    select *, count(*) filter (where apart) over (partition by model order by number) as part
+    from (select *, number - lag(number) over (partition by model order by number) > %(patience_validation)s as apart from evaluated
           where recent > lowest - %(delta)s * abs(lowest) and value > %(learned)s * abs(first)
             and (train_mean > train_before - %(delta)s * abs(train_before) and mean > mean_before - %(delta)s * abs(mean_before)
                  or mean > mean_before + greatest(%(delta)s * abs(mean_before), 2 * error))) x
@@ -50,5 +50,5 @@ with compared as (
 select min(time) as started_at, case when count(following) = count(*) then max(time) end as ended_at,
        jsonb_build_object('lowest', min(lowest), 'validation', (array_agg(value order by number desc))[1],
                           'train', (array_agg(train order by number desc))[1], 'step', min(step),
-                          'best_step', (select c.step from compared c order by c.value, c.number limit 1)) as evidence
-from found group by part having max(time) >= %(start)s
+                          'best_step', (select c.step from compared c where c.model = f.model order by c.value, c.number limit 1)) as evidence
+from found f group by f.model, part having max(time) >= %(start)s

@@ -29,33 +29,36 @@ with trained as (
     select distinct name from tensor_sets, unnest(names) as name
     where run_id = %(run)s and collection = 'gradients' and name !~ 'bias'
 ), ends as (
-    select min(time) as begins, max(time) as ends from (
-        select time from rule_tensors(%(run)s, '-infinity', %(stop)s, '{gradients}', 'infinity') where watched <= %(steps)s) x
-    having max(time) > min(time)
+    select model, min(time) as begins, max(time) as ends from (
+        select bench_internal.model_of(tensor_set) as model, time
+        from rule_tensors(%(run)s, '-infinity', %(stop)s, '{gradients}', 'infinity') where watched <= %(steps)s) x
+    group by model having max(time) > min(time)
 ), first as (
-    select x.collection, t.name, t.std::float8 as std
+    select bench_internal.model_of(x.tensor_set) as model, x.collection, t.name, t.std::float8 as std
     from rule_tensors(%(run)s, '-infinity', %(stop)s, '{weights,gradients,relu,tanh,sigmoid}', 'infinity') x
     cross join lateral unnest(x.names, x.sizes, x.std) as t (name, size, std)
     where x.watched = %(steps)s and t.size > 1
 ), layers as (
-    select min(std ^ 2) as least, max(std ^ 2) as most, active
-    from (select std, collection in ('relu', 'tanh', 'sigmoid') as active from first
+    select distinct on (model) model, min(std ^ 2) as least, max(std ^ 2) as most, active
+    from (select model, std, collection in ('relu', 'tanh', 'sigmoid') as active from first
           where collection in ('relu', 'tanh', 'sigmoid') or collection = 'weights' and std > 0 and name in (select name from trained)) x
-    group by active having count(*) > 1 order by active desc limit 1
+    group by model, active having count(*) > 1 order by model, active desc
 ), spread as (
-    select min(3.29 * std) as range from first where collection = 'gradients' and name in (select name from trained)
+    select model, min(3.29 * std) as range from first where collection = 'gradients' and name in (select name from trained)
+    group by model
 ), points as (
-    select value, row_number() over (order by time, step) as number, time <= (select ends from ends) as early
-    from rule_losses(%(run)s, '-infinity', %(stop)s) where kind = 'train' and preferred
+    select model, value, row_number() over (partition by model order by time, step) as number, time <= ends as early
+    from rule_losses(%(run)s, '-infinity', %(stop)s) left join ends using (model) where kind = 'train' and preferred
 ), losses as (
-    select avg(value) filter (where number <= %(patience)s) as before,
+    select model, avg(value) filter (where number <= %(patience)s) as before,
            avg(value) filter (where number > n and number <= n + %(patience)s) as after,
            count(*) filter (where number > n and number <= n + %(patience)s) as points
-    from points, (select greatest(count(*) filter (where early), 2 * %(patience)s) as n from points) c
+    from (select *, greatest(count(*) filter (where early) over (partition by model), 2 * %(patience)s) as n from points) p
+    group by model
 )
 select e.begins as started_at, e.ends as ended_at,
        jsonb_build_object('least_variance', l.least, 'largest_variance', l.most, 'gradient_range', s.range, 'loss_before', o.before,
                           'loss_after', o.after, 'of', case when l.active then 'activations' else 'weights' end) as evidence
-from ends e, layers l, spread s, losses o
+from ends e join layers l using (model) join spread s using (model) join losses o using (model)
 where l.most > %(threshold)s * l.least and s.range < %(distribution_range)s and o.points >= %(patience)s
   and o.after > o.before - %(diff_percent)s / 100 * abs(o.before) and e.ends >= %(start)s

@@ -23,12 +23,12 @@
 -- help = "interval of the means of the power"
 
 with points as (
-    select time, value from rule_losses(%(run)s, '-infinity', %(stop)s) where kind = 'train' and preferred and not nonfinite
+    select model, time, value from rule_losses(%(run)s, '-infinity', %(stop)s) where kind = 'train' and preferred and not nonfinite
 ), compared as (
     select time, avg(value) over newer as newer, avg(value) over older as older, count(*) over newer as n, count(*) over older as m
     from points
-    window newer as (order by time range between (%(duration)s / 2) preceding and current row),
-           older as (order by time range between %(duration)s preceding and (%(duration)s / 2) preceding)
+    window newer as (partition by model order by time range between (%(duration)s / 2) preceding and current row),
+           older as (partition by model order by time range between %(duration)s preceding and (%(duration)s / 2) preceding)
 ), flat as (
     select array_agg(time order by time) as times,
            array_agg(n >= %(points)s and m >= %(points)s and older - newer < %(diff_percent)s / 100 * abs(older) order by time) as holds

@@ -71,54 +71,66 @@ create or replace function bench_internal.logged_keys(p_run text) returns setof 
     select key from keys where key is not null
 $$;
 
+-- Return the number of a tensor set's model in its process: 3 of `7f-c0ffee-3-14`; 1 where the client names none.
+create or replace function bench_internal.model_of(p_set text) returns integer language sql immutable as $$
+    select coalesce(substring(p_set from '^[^-]+-[^-]+-([0-9]{1,9})-[^-]+$')::integer, 1)
+$$;
+
+-- The columns of these two have changed.
+drop function if exists rule_losses(text, timestamptz, timestamptz), rule_evaluations(text, timestamptz);
+
 -- Return the losses of a run: means of the tensor `loss` between watched steps, and logged metrics such as `loss`, `train_loss`,
 -- `val_loss` or `eval/loss`. Losses of a part, such as `g_loss` or `kl_loss`, do not count. Of each kind, train or validation, the
 -- series that a rule follows is `preferred`: the tensor, else the metric with the most points. A tensor's series is that of its name
--- in a process, whatever set it is in. A series of more than 5000 points becomes means of equal numbers of points.
--- `nonfinite` tells of a value that is NaN or infinite.
+-- in a process, whatever set it is in. Of it, each `model` is a training of its own, such as a fold. A series of more than 5000
+-- points becomes means of equal numbers of points. `nonfinite` tells of a value that is NaN or infinite.
 create or replace function rule_losses(p_run text, p_start timestamptz, p_stop timestamptz)
-returns table (kind text, series text, preferred boolean, step bigint, "time" timestamptz, value float8, nonfinite boolean)
+returns table (kind text, series text, model integer, preferred boolean, step bigint, "time" timestamptz, value float8, nonfinite boolean)
 language sql stable as $$
     with named as (
         select key, lower(key) ~ '(^|[/_.: -])(val|valid|validation|eval|evaluation|test|dev)([/_.: -]|$)' as validation
         from bench_internal.logged_keys(p_run) as keys (key)
         where lower(key) ~ '^((train|training|val|valid|validation|eval|evaluation|test|dev|epoch|step|batch)[/_.: -]+)*loss([/_.: -]+(train|training|val|valid|validation|eval|evaluation|test|dev|epoch|step|batch))*$'
     ), points as (
-        select n.validation, n.key as series, 0 as source, m.step, m.time, m.value, m.value is null as nonfinite
+        select n.validation, n.key as series, 1 as model, 0 as source, m.step, m.time, m.value, m.value is null as nonfinite
         from named n join software_metrics m on m.run_id = p_run and m.key = n.key
         where m.time >= p_start and m.time < p_stop
         union all
-        select t.name ~* '(^|[/_.: -])(val|valid|validation|eval|evaluation|test|dev)([/_.: -]|$)', concat(t.name, ' ' || v.pid), 1,
-               v.step, v.time, t.mean::float8, coalesce(t.nonfinite > 0, t.mean is null)
+        select t.name ~* '(^|[/_.: -])(val|valid|validation|eval|evaluation|test|dev)([/_.: -]|$)', concat(t.name, ' ' || v.pid),
+               bench_internal.model_of(s.tensor_set), 1, v.step, v.time, t.mean::float8, coalesce(t.nonfinite > 0, t.mean is null)
         from tensor_sets s
         join tensor_steps v on v.run_id = s.run_id and v.tensor_set = s.tensor_set
         cross join lateral unnest(s.names, v.mean, v.nonfinite) as t (name, mean, nonfinite)
         where s.run_id = p_run and s.collection = 'losses' and v.time >= p_start and v.time < p_stop
     ), counted as (
         select *, count(*) over (partition by validation, source, series) as n,
-               row_number() over (partition by validation, source, series order by time, step) - 1 as number
+               row_number() over (partition by validation, source, series, model order by time, step) - 1 as number
         from points
     ), parts as (
-        select validation, source, series, n, max(step) as step, max(time) as time, avg(value) as value, bool_or(nonfinite) as nonfinite
-        from counted group by validation, source, series, n, number / ceil(n / 5000.0)::bigint
+        select validation, source, series, model, n, max(step) as step, max(time) as time, avg(value) as value,
+               bool_or(nonfinite) as nonfinite
+        from counted group by validation, source, series, model, n, number / ceil(n / 5000.0)::bigint
     )
-    select case when validation then 'validation' else 'train' end, series,
+    select case when validation then 'validation' else 'train' end, series, model,
            (source, series) = (first_value(source) over line, first_value(series) over line), step, time, value, nonfinite
     from parts window line as (partition by validation order by source desc, n desc, series)
 $$;
 
--- Return the evaluations of a run: the validation loss of each, the mean of the training losses since the one before, and the time
--- of the next one, null at the newest. Losses that are not finite do not count.
+-- Return the evaluations of a run: the model and the validation loss of each, the mean of the model's training losses since the one
+-- before, and the time of the next one of any model, null at the newest. `number` counts those of a model. Losses that are not
+-- finite do not count.
 create or replace function rule_evaluations(p_run text, p_stop timestamptz)
-returns table (number bigint, step bigint, "time" timestamptz, value float8, train float8, following timestamptz)
+returns table (model integer, number bigint, step bigint, "time" timestamptz, value float8, train float8, following timestamptz)
 language sql stable as $$
-    select number, step, time, value, train, lead(time) over (order by number)
-    from (select number, max(step) filter (where kind = 'validation') as step, max(time) filter (where kind = 'validation') as time,
+    select model, number, step, time, value, train, lead(time) over (order by time)
+    from (select model, number, max(step) filter (where kind = 'validation') as step,
+                 max(time) filter (where kind = 'validation') as time,
                  max(value) filter (where kind = 'validation') as value, avg(value) filter (where kind = 'train') as train
           from (select *, 1 + count(*) filter (where kind = 'validation')
-                              over (order by time, kind, step rows between unbounded preceding and 1 preceding) as number
+                              over (partition by model order by time, kind, step
+                                    rows between unbounded preceding and 1 preceding) as number
                 from rule_losses(p_run, '-infinity', p_stop) where preferred and not nonfinite) losses
-          group by number having bool_or(kind = 'validation')) evaluations
+          group by model, number having bool_or(kind = 'validation')) evaluations
 $$;
 
 -- Return the time at which a run's training loss has first fallen to a share of its start, as means of up to three points;
