@@ -132,7 +132,7 @@ class RuleEngine:
                 self._evaluate(connection, reader, run, chosen, datetime.now(UTC) - _LAG)
                 self._due[run.run_id] = time.monotonic() + chosen.settings.every.total_seconds()
                 evaluated()
-            elif run.ended_at is not None and run.settled:
+            elif run.ended_at is not None and (run.overdue or (run.settled and folder.delivered)):
                 self._evaluate(connection, reader, run, self._chosen(folder), run.ended_at)
                 firings.end_with_run(connection, run.run_id)
                 mark_evaluated(connection, run.run_id)

@@ -11,7 +11,7 @@ from hypergauge.sql.server.rows import records
 
 __all__ = ["RunToEvaluate", "mark_evaluated", "runs_to_evaluate"]
 
-# Longest wait for a run's last samples; the collector may be away.
+# Longest wait for a run's last samples and its delivery; the collector or MLflow may be away.
 _SETTLE_SECONDS = 60
 # Runs that ended earlier without an evaluation are left to a replay: actions would come too late.
 _LATE_SECONDS = 24 * 3600
@@ -24,7 +24,9 @@ class RunToEvaluate:
     Attributes
     ----------
     settled
-        Whether all samples of the run have arrived, or the wait for them is over.
+        Whether all samples of the run have arrived.
+    overdue
+        Whether the wait for them, and for what the script wrote, is over.
     actions
         Actions that the run's row requests: names by rule.
     """
@@ -33,6 +35,7 @@ class RunToEvaluate:
     started_at: datetime
     ended_at: datetime | None
     settled: bool
+    overdue: bool
     actions: Mapping[str, Sequence[str]]
 
 
@@ -43,7 +46,8 @@ def runs_to_evaluate(connection: Connection, host: str) -> list[RunToEvaluate]:
         RunToEvaluate,
         """
             select run_id, started_at, ended_at, actions,
-                   ended_at is not null and (summarised or ended_at < now() - make_interval(secs => %(settle)s)) as settled
+                   ended_at is not null and summarised as settled,
+                   coalesce(ended_at < now() - make_interval(secs => %(settle)s), false) as overdue
             from runs
             where not evaluated and host = %(host)s and started_at is not null
               and (status = 'running' or ended_at > now() - make_interval(secs => %(late)s))

@@ -8,10 +8,13 @@ from tests.support.health import HEADER, SETTINGS, TRAININGS, environment, fired
 from tests.support.home import Home
 from tests.support.interpreters import needs
 from tests.support.trainings import MODULES
+from tests.support.waiting import HUNG_SECONDS
 
 pytestmark = pytest.mark.slow
 
 FRAMEWORKS = ("lightning", "transformers", "keras", "sklearn", "xgboost", "lightgbm")
+# Runs at the same time.
+TOGETHER = 4
 # Rules by the framework whose callback records what they need: a training of the rule's name has the fault.
 COVERAGE = """
 rule                        lightning  transformers  keras  sklearn  xgboost  lightgbm
@@ -62,14 +65,14 @@ def test_each_fault_is_found_and_no_fault_is_not(home: Home, framework: str) -> 
     faulty, healthy = (150 + 2 * FRAMEWORKS.index(framework) + n for n in range(2))
     faults = {rule: rule for rule in rules_of(framework)} | MORE.get(framework, {})
     script = f"{environment(*MODULES[framework])},{TRAININGS}/frameworks/of_{framework}.py"
-    rows = [f"{faulty},{number // 2},{name},{script},{name}" for number, name in enumerate(faults)]
+    rows = [f"{faulty},{number // TOGETHER},{name},{script},{name}" for number, name in enumerate(faults)]
     # A parameter without an effect: the last of the two runs is like the first.
     rows.append(f"{faulty},{len(faults)},unused,{script},SimilarAcrossRuns --unused 1")
-    rows += [f"{healthy},{number // 2},{name},{script},{name}" for number, name in enumerate(HEALTHY[framework])]
+    rows += [f"{healthy},{number // TOGETHER},{name},{script},{name}" for number, name in enumerate(HEALTHY[framework])]
     settings = home.folder / "bench.toml"
     settings.write_text(SETTINGS)
     try:
-        home.bench("schedule", home.sheet(framework, HEADER, rows).path)
+        home.start("schedule", home.sheet(framework, HEADER, rows).path).wait(timeout=4 * HUNG_SECONDS)
         found, alarms = fired(home, faulty), fired(home, healthy)
     finally:
         settings.unlink()

@@ -79,9 +79,12 @@ class Desk:
         RunFolder(self.folder / "runs" / run_id).create({"config": str(self.toml) if self.toml.exists() else None})
         return run_id
 
-    def end(self, run_id: str, *, settled: bool = True) -> None:
+    def end(self, run_id: str, *, settled: bool = True, delivered: bool = True) -> None:
         end = RunEnd("finished", time.time() - 60, time.time(), 0, None, 0.0, 0, 0, 0)
-        RunFolder(self.folder / "runs" / run_id).write_end(end)
+        folder = RunFolder(self.folder / "runs" / run_id)
+        folder.write_end(end)
+        if delivered:
+            folder.mark_delivered()
         runs.end_run(self.world.connection, run_id, end)
         self.query("update runs set summarised = %s where run_id = %s", settled, run_id)
 
@@ -163,6 +166,8 @@ def test_an_action_is_requested_once_by_settings_and_row(desk: Desk) -> None:
 def test_an_ended_run_is_evaluated_again_when_all_is_there(desk: Desk) -> None:
     desk.toml.touch()
     run_id = desk.run({"Always": ["stop-run"]})
+    desk.end(run_id, delivered=False)
+    desk.look()
     desk.end(run_id, settled=False)
     desk.look()
     assert desk.firings(run_id) == []

@@ -159,14 +159,14 @@ class Slow(layers.Dense):
 
 
 class CheckpointStall(NoFault):
-    callbacks = (keras.callbacks.ModelCheckpoint("model.keras"),)
+    callbacks = (keras.callbacks.ModelCheckpoint(f"{os.getpid()}.keras"),)
 
     def prepare(self):
         self.network = keras.Sequential([keras.Input((20,)), Slow(32, activation="relu"), layers.Dense(4)])
 
 
 class Saved(NoFault):
-    callbacks = (keras.callbacks.ModelCheckpoint("model.keras"),)
+    callbacks = (keras.callbacks.ModelCheckpoint(f"{os.getpid()}.keras"),)
 
 
 class Convolutional(NoFault):

@@ -77,8 +77,10 @@ class Stopped(NoFault):
 
 
 class Estimator(NoFault):
+    more = {"max_depth": 4}
+
     def train(self):
-        model = lightgbm.LGBMClassifier(n_estimators=80, **self.params)
+        model = lightgbm.LGBMClassifier(n_estimators=80, **{**self.params, **self.more})
         model.fit(self.x[:400], self.y[:400], eval_set=[(self.x[400:], self.y[400:])], callbacks=[track.lightgbm(every=2)])
 
 

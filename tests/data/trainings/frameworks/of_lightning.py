@@ -1,6 +1,7 @@
 """Trainings by Lightning: ``python of_lightning.py NAME``, a fault of `faults.py` or a healthy one of this file."""
 
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -73,9 +74,14 @@ def train(training):
 
 
 def fit(training):
+    with tempfile.TemporaryDirectory() as folder:
+        fit_in(folder, training)
+
+
+def fit_in(folder, training):
     data, held_out = training.data_sets()
     trainer = lightning.Trainer(
-        max_epochs=training.epochs, accelerator="cpu", logger=False, enable_progress_bar=False,
+        max_epochs=training.epochs, default_root_dir=folder, accelerator="cpu", logger=False, enable_progress_bar=False,
         enable_model_summary=False, num_sanity_val_steps=0, **getattr(training, "options", {}),
         callbacks=[track.lightning(every=training.every, loss=training.criterion, quantiles=True), Hooks(training)],
     )  # fmt: skip

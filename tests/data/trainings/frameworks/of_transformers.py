@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -115,11 +116,12 @@ def train(training):
         "max_grad_norm": 0, **getattr(training, "options", {}),
     }  # fmt: skip
     watch = track.transformers(every=training.every, loss=None if is_whole else training.criterion, quantiles=True)
-    Trainer(
-        model, TrainingArguments("output", **options), train_dataset=rows[0], eval_dataset=rows[1],
-        callbacks=[watch, Hooks(training)],
-        optimizers=(training.optimizer, lr_scheduler.LambdaLR(training.optimizer, lambda step: 1.0)),
-    ).train()  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        Trainer(
+            model, TrainingArguments(folder, **options), train_dataset=rows[0], eval_dataset=rows[1],
+            callbacks=[watch, Hooks(training)],
+            optimizers=(training.optimizer, lr_scheduler.LambdaLR(training.optimizer, lambda step: 1.0)),
+        ).train()  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -79,8 +79,10 @@ class Stopped(NoFault):
 
 
 class Estimator(NoFault):
+    more = {"max_depth": 4}
+
     def train(self):
-        model = xgboost.XGBClassifier(n_estimators=80, callbacks=[track.xgboost(every=2)], **self.params)
+        model = xgboost.XGBClassifier(n_estimators=80, callbacks=[track.xgboost(every=2)], **{**self.params, **self.more})
         model.fit(self.x[:400], self.y[:400], eval_set=[(self.x[400:], self.y[400:])], verbose=False)
 
 
