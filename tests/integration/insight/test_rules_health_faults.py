@@ -56,6 +56,13 @@ def nan_in_losses(training: Training) -> None:
     training.tensors["losses"] = losses
 
 
+def too_large_for_a_real(training: Training) -> None:
+    """The client's number is finite, and its mean as float32 is not."""
+    losses = tensors(["loss"], [1], np.ones((training.steps, 1)))
+    losses["mean"][30:] = np.nan
+    training.tensors["losses"] = losses
+
+
 def never_learning(training: Training) -> None:
     training.losses["train_loss"] = training.flat(2.303)
 
@@ -129,6 +136,7 @@ def imbalanced(training: Training) -> None:
         ("NonFinite", overflowing, 61, None, {"collection": "gradients", "count": 6, "step": 60, "share": 1}),
         ("NonFinite", nan_loss, 81, 82, {"collection": "losses", "tensors": ["train_loss"], "step": 80}),
         ("NonFinite", nan_in_losses, 31, None, {"collection": "losses", "step": 30}),
+        ("NonFinite", too_large_for_a_real, 31, None, {"collection": "losses", "step": 30}),
         ("LossNotDecreasing", never_learning, 31, None, {"step": 30}),
         ("LossNotDecreasing", diverging, None, None, {}),
         ("LossNotDecreasing", relapsing, None, None, {}),

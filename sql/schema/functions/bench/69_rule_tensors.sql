@@ -83,7 +83,7 @@ drop function if exists rule_losses(text, timestamptz, timestamptz), rule_evalua
 -- `val_loss` or `eval/loss`. Losses of a part, such as `g_loss` or `kl_loss`, do not count. Of each kind, train or validation, the
 -- series that a rule follows is `preferred`: the tensor, else the metric with the most points. A tensor's series is that of its name
 -- in a process, whatever set it is in. Of it, each `model` is a training of its own, such as a fold. A series of more than 5000
--- points becomes means of equal numbers of points. `nonfinite` tells of a value that is NaN or infinite.
+-- points becomes means of equal numbers of points. `nonfinite` tells of a value that is NaN, infinite, or too large for a real.
 create or replace function rule_losses(p_run text, p_start timestamptz, p_stop timestamptz)
 returns table (kind text, series text, model integer, preferred boolean, step bigint, "time" timestamptz, value float8, nonfinite boolean)
 language sql stable as $$
@@ -97,7 +97,7 @@ language sql stable as $$
         where m.time >= p_start and m.time < p_stop
         union all
         select t.name ~* '(^|[/_.: -])(val|valid|validation|eval|evaluation|test|dev)([/_.: -]|$)', concat(t.name, ' ' || v.pid),
-               bench_internal.model_of(s.tensor_set), 1, v.step, v.time, t.mean::float8, coalesce(t.nonfinite > 0, t.mean is null)
+               bench_internal.model_of(s.tensor_set), 1, v.step, v.time, t.mean::float8, coalesce(t.nonfinite > 0, false) or t.mean is null
         from tensor_sets s
         join tensor_steps v on v.run_id = s.run_id and v.tensor_set = s.tensor_set
         cross join lateral unnest(s.names, v.mean, v.nonfinite) as t (name, mean, nonfinite)

@@ -85,12 +85,12 @@ class Estimator(NoFault):
 
 
 class Folds(NoFault):
-    """Five trainings of one process, as for a cross-validation."""
+    """Four trainings of one process, as for a cross-validation."""
 
     def train(self):
-        for fold in range(5):
+        for fold in range(4):
             part = NoFault()
-            part.x, part.y = (np.roll(one, 160 * fold, axis=0) for one in (X, Y))
+            part.x, part.y = (np.roll(one, 160 * (fold + 1), axis=0) for one in (X, Y))
             part.train()
 
 
