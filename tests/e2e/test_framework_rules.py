@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.framework_rules import FRAMEWORKS, rules_of
 from tests.support.health import HEADER, SETTINGS, TRAININGS, environment, fired
 from tests.support.home import Home
 from tests.support.interpreters import needs
@@ -12,31 +13,8 @@ from tests.support.waiting import HUNG_SECONDS
 
 pytestmark = pytest.mark.slow
 
-FRAMEWORKS = ("lightning", "transformers", "keras", "sklearn", "xgboost", "lightgbm")
 # Runs at the same time.
 TOGETHER = 4
-# Rules by the framework whose callback records what they need: a training of the rule's name has the fault.
-COVERAGE = """
-rule                        lightning  transformers  keras  sklearn  xgboost  lightgbm
-LossNotDecreasing           yes        yes           yes    yes      yes      yes
-NonFinite                   yes        yes           yes    yes      yes      yes
-StalledTraining             yes        yes           yes    yes      yes      yes
-SimilarAcrossRuns           yes        yes           yes    yes      yes      yes
-Overfit                     yes        yes           yes    -        yes      yes
-Overtraining                yes        yes           yes    -        yes      yes
-ExplodingTensor             yes        yes           yes    yes      -        -
-VanishingGradient           yes        yes           yes    -        -        -
-AllZero                     yes        yes           yes    -        -        -
-UnchangedTensor             yes        yes           yes    -        -        -
-TensorVariance              yes        yes           yes    -        -        -
-PoorWeightInitialization    yes        yes           yes    -        -        -
-DataBoundStep               yes        yes           yes    -        -        -
-CheckpointStall             yes        yes           yes    -        -        -
-WeightUpdateRatio           yes        yes           -      -        -        -
-DeadRelu                    yes        yes           -      -        -        -
-SaturatedActivation         yes        yes           -      -        -        -
-ClassImbalance              yes        yes           -      -        -        -
-"""
 # Further trainings with the fault of a rule.
 MORE = {
     "transformers": {
@@ -53,11 +31,6 @@ HEALTHY = {
     "xgboost": ("NoFault", "Regression", "Stopped", "Estimator", "Folds", "CrossValidation"),
     "lightgbm": ("NoFault", "Regression", "Stopped", "Estimator", "Folds", "CrossValidation"),
 }
-
-
-def rules_of(framework: str) -> list[str]:
-    head, *lines = (line.split() for line in COVERAGE.split("\n") if line)
-    return [words[0] for words in lines if words[head.index(framework)] == "yes"]
 
 
 @pytest.mark.parametrize("framework", [pytest.param(name, marks=needs(*MODULES[name])) for name in FRAMEWORKS])
