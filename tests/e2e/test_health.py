@@ -25,10 +25,11 @@ HEALTHY = 20
 def test_each_fault_is_found_and_no_fault_is_not(home: Home) -> None:
     names = ["NoFault", *FAULTS]
     rows = [
-        f"142,{number // 2},{name},{environment("torch")},{TRAININGS}/faults.py,{name}" for number, name in enumerate(names)
+        f"142,{number // 2},{name},{environment('torch')},{TRAININGS}/faults.py,{name}"
+        for number, name in enumerate(names)
     ]
     # A parameter without an effect: the last of the two runs is like the first.
-    rows.append(f"142,{len(names)},unused,{environment("torch")},{TRAININGS}/faults.py,SimilarAcrossRuns --unused 1")
+    rows.append(f"142,{len(names)},unused,{environment('torch')},{TRAININGS}/faults.py,SimilarAcrossRuns --unused 1")
     sheet = home.sheet("faults", HEADER, rows)
     settings = home.folder / "bench.toml"
     settings.write_text(SETTINGS)
@@ -49,7 +50,7 @@ def test_faults_across_hardware_and_training_are_found(new_folder: NewFolder) ->
     with Home(folder / "home", folder / "work", {"BENCH_SIMULATE": "1xH100"}).stack() as home:
         (home.folder / "bench.toml").write_text(SETTINGS)
         rows = [
-            f"1,{number},{name},{environment("torch")},{TRAININGS}/faults.py,{name},0"
+            f"1,{number},{name},{environment('torch')},{TRAININGS}/faults.py,{name},0"
             for number, name in enumerate(("NoFault", *GPU_FAULTS))
         ]
         home.bench("schedule", home.sheet("gpus", f"{HEADER},Devices", rows).path)
@@ -59,6 +60,9 @@ def test_faults_across_hardware_and_training_are_found(new_folder: NewFolder) ->
 
 
 def test_healthy_trainings_cause_no_alarm(home: Home) -> None:
-    rows = [f"143,{number // 2},{number},{environment("torch")},{TRAININGS}/healthy.py,{number}" for number in range(HEALTHY)]
+    rows = [
+        f"143,{number // 2},{number},{environment('torch')},{TRAININGS}/healthy.py,{number}"
+        for number in range(HEALTHY)
+    ]
     home.bench("schedule", home.sheet("healthy", HEADER, rows).path)
     assert fired(home, 143) == {str(number): set() for number in range(HEALTHY)}

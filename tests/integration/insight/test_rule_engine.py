@@ -185,7 +185,10 @@ def test_a_run_that_is_too_short_for_samples_is_evaluated_by_what_its_script_wro
     (desk.folder / "rules" / "learning.sql").write_text(LEARNING)
     desk.toml.touch()
     run_id = desk.run()
-    desk.query("insert into software_metrics (run_id, key, step, time, elapsed, value) values (%s, 'loss', 0, now(), '0', 1)", run_id)
+    desk.query(
+        "insert into software_metrics (run_id, key, step, time, elapsed, value) values (%s, 'loss', 0, now(), '0', 1)",
+        run_id,
+    )
     desk.query("update runs set started_at = now() - interval '1 s' where run_id = %s", run_id)
     desk.look()
     assert desk.firings(run_id) == []

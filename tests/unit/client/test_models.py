@@ -33,4 +33,5 @@ def test_sets_of_two_models_have_their_numbers(tmp_path: Path) -> None:
     for step, model in enumerate((1, 2, 1)):
         file.write(step, "losses", ["loss"], [1], {"mean": b"\0\0\0\0"}, model=model)
     lines = [json.loads(line) for line in (tmp_path / "tensors").read_text().splitlines()]
-    assert [line["set"].split("-")[2:] for line in lines] == [["1", "0"], ["1", "0"], ["2", "1"], ["2", "1"], ["1", "0"]]
+    models = [line["set"].split("-")[2] for line in lines]
+    assert models == ["1", "1", "2", "2", "1"]

@@ -81,7 +81,9 @@ class Estimator(NoFault):
 
     def train(self):
         model = lightgbm.LGBMClassifier(n_estimators=80, **{**self.params, **self.more})
-        model.fit(self.x[:400], self.y[:400], eval_set=[(self.x[400:], self.y[400:])], callbacks=[track.lightgbm(every=2)])
+        model.fit(
+            self.x[:400], self.y[:400], eval_set=[(self.x[400:], self.y[400:])], callbacks=[track.lightgbm(every=2)]
+        )
 
 
 class Folds(NoFault):

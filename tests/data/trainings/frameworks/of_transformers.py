@@ -101,7 +101,9 @@ class Gpt2(Adaptive):
     def prepare(self):
         self.x = (torch.randint(30, (640, 1)) + torch.arange(12)) % 30
         self.y = self.x
-        config = GPT2Config(vocab_size=30, n_positions=12, n_embd=32, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0)
+        config = GPT2Config(
+            vocab_size=30, n_positions=12, n_embd=32, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0
+        )
         self.model = GPT2LMHeadModel(config)
 
 

@@ -82,7 +82,9 @@ class Estimator(NoFault):
     more = {"max_depth": 4}
 
     def train(self):
-        model = xgboost.XGBClassifier(n_estimators=80, callbacks=[track.xgboost(every=2)], **{**self.params, **self.more})
+        model = xgboost.XGBClassifier(
+            n_estimators=80, callbacks=[track.xgboost(every=2)], **{**self.params, **self.more}
+        )
         model.fit(self.x[:400], self.y[:400], eval_set=[(self.x[400:], self.y[400:])], verbose=False)
 
 
