@@ -38,8 +38,25 @@ class Guard:
         self._name, self._report, self._release = name, report, release
 
     def __call__(self, hook: Callable[..., Any]) -> Callable[..., None]:
-        """Return a function that calls `hook` while the guard is on. It returns ``None``, which changes nothing in a hook."""
-        return _Guarded(self, hook)
+        """Return what calls `hook` while the guard is on. It returns ``None``, which changes nothing in a hook.
+
+        It may stay in a model that is pickled or copied: there it does nothing.
+        """
+        return functools.update_wrapper(_Hook(self.function(hook)), hook)
+
+    def function(self, hook: Callable[..., Any]) -> Callable[..., None]:
+        """Return the same as a plain function, which is called faster, but must not stay in a model."""
+        # A training calls this in each step: whatever it looks up has left the cache since the last one.
+        is_skipped = self.is_skipped
+
+        def guarded(*args: Any, **kwargs: Any) -> None:
+            if self.on and not is_skipped():
+                try:
+                    hook(*args, **kwargs)
+                except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
+                    self.fail(error)
+
+        return guarded
 
     def fail(self, error: Exception) -> None:
         """Switch off because of an error."""
@@ -52,21 +69,8 @@ class Guard:
             self._report(text)
 
 
-class _Guarded:
+class _Hook(functools.partial):  # type: ignore[type-arg]
     """Hook within a guard. A pickled or copied model has a method of the standard library instead, which does nothing."""
-
-    def __init__(self, guard: Guard, hook: Callable[..., Any]) -> None:
-        self._guard, self._hook = guard, hook
-        functools.update_wrapper(self, hook)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
-        guard = self._guard
-        if guard.is_skipped() or not guard.on:
-            return
-        try:
-            self._hook(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
-            guard.fail(error)
 
     def __reduce__(self) -> Any:
         return getattr, (contextlib.nullcontext(), "__exit__")

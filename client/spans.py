@@ -34,6 +34,7 @@ class Span:
         self._id = track.new_id()
         thread.stack.append(self._id)
         thread.kinds.append(self._kind)
+        track.kinds.add(self._kind)
         self._start = time.time()
         if self._kind in ("phase", "epoch"):  # few and long: written at the start too, in case the run crashes
             self._write("null")
@@ -130,6 +131,11 @@ class Spans:
     """Writer of spans to the file in ``BENCH_SPANS``; without one it does nothing.
 
     One write appends a line, so that threads and forked workers can share the file.
+
+    Attributes
+    ----------
+    kinds
+        Kinds of the spans that the script has begun so far.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -137,6 +143,7 @@ class Spans:
         self.numbers = itertools.count(1)
         self.thread = _Thread()
         self.work = Work()
+        self.kinds: set[str] = set()
         self._file: int | None = None
 
     def __call__(self, name: str = "run", *, kind: str = "span", step: int | None = None) -> Span:

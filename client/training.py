@@ -37,10 +37,16 @@ class Training:
     A phase or an epoch lasts until the next one begins. A step begins where the last one ended, or where its phase began.
     It takes the waits for data and the amounts of work in `Spans.work`. Kinds of spans that the script writes itself are
     left to the script.
+
+    Attributes
+    ----------
+    in_phase
+        Name of the phase in progress.
     """
 
     def __init__(self, track: Spans, clock: Callable[[], float] = time.time) -> None:
         self._track, self._clock = track, clock
+        self.in_phase: str | None = None
         self._phase: _Open | None = None
         self._epoch: _Open | None = None
         self._pid = os.getpid()
@@ -61,13 +67,14 @@ class Training:
 
     def phase(self, name: str | None) -> None:
         """Begin a phase such as ``train`` or ``evaluate``, unless it is in progress; ``None`` ends the current one."""
-        if name == (self._phase.name if self._phase else None) or self._is_not_ours("phase"):
+        if name == self.in_phase or self._is_not_ours("phase"):
             return
         now = self._clock()
         self.flush()
         if self._phase is not None:
             self._phase.end(now)
         self._phase = None if name is None else _Open(self._track, self._parent(), name, "phase", None, now)
+        self.in_phase = name
         self._began = now
 
     def epoch(self, number: int | None) -> None:
@@ -86,7 +93,7 @@ class Training:
         """End a step; its number is one more than that of the last one unless given."""
         number = self._next if number is None else number
         self._next = number + 1
-        if self._is_not_ours("step"):
+        if self._is_of_script("step"):
             return
         now = self._clock()
         parent = self._phase.id if self._phase else self._parent()
@@ -130,4 +137,9 @@ class Training:
 
     def _is_not_ours(self, kind: str) -> bool:
         """Return whether the script writes such spans itself, or this is a forked worker."""
-        return kind in self._track.thread.kinds or os.getpid() != self._pid
+        return self._is_of_script(kind) or os.getpid() != self._pid
+
+    def _is_of_script(self, kind: str) -> bool:
+        """Return whether the script is within such a span of its own."""
+        # The state of the thread is slow to reach, and most scripts have no spans.
+        return kind in self._track.kinds and kind in self._track.thread.kinds

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hypergauge.client.guard import Guard
 from hypergauge.client.torch import reductions
 from hypergauge.client.torch.batch import Batch
 from hypergauge.client.torch.labels import class_shares
@@ -32,8 +33,6 @@ class Losses:
     loss
         Module whose output is the loss. Otherwise the loss is the tensor whose ``backward`` is called, before a scaler of
         gradients multiplies it, and that of a validation is what the model returns as ``loss``.
-    are_partial
-        Whether the losses of a step are parts of one, by which a framework accumulates gradients.
     prefix
         Text before all names.
 
@@ -43,29 +42,37 @@ class Losses:
         Receives the shares of classes when a module computes a loss; ``None`` for none.
     """
 
-    def __init__(self, model: nn.Module, loss: object, *, are_partial: bool, prefix: str) -> None:
+    def __init__(self, model: nn.Module, loss: object, prefix: str) -> None:
         self.batch: Batch | None = None
         self._model, self._module = model, loss if isinstance(loss, nn.Module) else None
-        self._are_partial, self._prefix = are_partial, prefix
+        self._prefix = prefix
         self._parts = 0  # losses of earlier steps
         self._training: list[Value] = []
         self._validation: list[Value] = []
         self._unscaled: Tensor | None = None
+        self._validated: Callable[..., None] | None = None
+        self._unhook_validation: Callable[[], None] | None = None
 
-    def hook(self, guard: Callable[..., Callable[..., None]]) -> Iterator[Callable[[], None]]:
+    def hook(self, guard: Guard) -> Iterator[Callable[[], None]]:
         """Add the hooks, each within `guard`; yield functions that remove them."""
         if self._module is not None:
             yield self._module.register_forward_hook(guard(self._computed)).remove
             return
-        yield self._model.register_forward_hook(guard(self._returned)).remove
-        for patch, called in ((_BACKWARD, guard(self._differentiated)), (_SCALE, guard(self._scaled))):
-            wrap = _before(called)
+        self._validated = guard(self._returned)
+        yield self._end_validation
+        for patch, called in ((_BACKWARD, self._differentiated), (_SCALE, self._scaled)):
+            wrap = _before(guard.function(called))
             patch.add(wrap)
             yield lambda patch=patch, wrap=wrap: patch.remove(wrap)  # type: ignore[misc]
 
-    def end_step(self) -> None:
-        """End the losses of a step."""
-        if self._are_partial and len(self._training) > self._parts + 1:
+    def begin_validation(self) -> None:
+        """Follow what the model returns, from the present forward pass to the next one in training."""
+        if self._validated is not None and self._unhook_validation is None:
+            self._unhook_validation = self._model.register_forward_hook(self._validated).remove
+
+    def end_parts(self) -> None:
+        """Add up the losses of a step, which are parts of one where a framework accumulates gradients."""
+        if len(self._training) > self._parts + 1:
             self._training[self._parts :] = [_stacked(self._training[self._parts :]).sum()]
         self._parts = len(self._training)
 
@@ -86,22 +93,29 @@ class Losses:
                 self.batch.add(collection, self._prefix + name, size, {"mean": share})
 
     def _returned(self, module: nn.Module, _: tuple[Any, ...], output: Any) -> None:
-        loss = None if module.training else loss_of(output)
-        if loss is not None:
+        if module.training:
+            self._end_validation()
+        elif (loss := loss_of(output)) is not None:
             self._keep(self._validation, loss)
+
+    def _end_validation(self) -> None:
+        if self._unhook_validation is not None:
+            self._unhook_validation()
+            self._unhook_validation = None
 
     def _scaled(self, _: object, outputs: Any, *__: Any) -> None:
         self._unscaled = outputs.detach() if isinstance(outputs, Tensor) else None
 
     def _differentiated(self, loss: Tensor, *_: Any, **__: Any) -> None:
-        unscaled, self._unscaled = self._unscaled, None
+        if self._unscaled is not None:
+            loss, self._unscaled = self._unscaled, None
         if self._model.training and loss.numel() == 1:
-            self._keep(self._training, loss if unscaled is None else unscaled)
+            self._keep(self._training, loss)
 
     def _keep(self, losses: list[Value], loss: Tensor) -> None:
         if len(losses) < _MOST:
             # A CPU has the number already; elsewhere nothing waits for it, and the next step may overwrite the tensor.
-            losses.append(loss.item() if loss.device.type == "cpu" else loss.detach().reshape(()).clone())
+            losses.append(loss.item() if loss.is_cpu else loss.detach().reshape(()).clone())
 
 
 def _before(called: Callable[..., None]) -> Wrap:

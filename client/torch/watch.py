@@ -39,8 +39,9 @@ _COUNTED_STEP = 1
 class TorchWatch:
     """Hooks on one model, from `start` to `close`.
 
-    A step ends with the step of the optimizer. Only in a watched step are tensors reduced and activations hooked, so other
-    steps cost a few microseconds.
+    A step ends with the step of the optimizer. Three hooks are called in every step: before the forward pass, in `backward`, and
+    after the optimizer. Those that reduce tensors or count operations are added before a step that needs them and removed after
+    it, so that other steps cost a few microseconds.
 
     Parameters
     ----------
@@ -66,11 +67,12 @@ class TorchWatch:
         self._selection = Selection(model, options.collections, options.patterns, options.prefix)
         self._number = file.number(model)
         self._reducer = StepReducer(model, self._number, self._selection, options)
-        self._losses = Losses(model, loss, are_partial=options.partial_losses, prefix=options.prefix)
+        self._losses = Losses(model, loss, options.prefix)
         self._writer = BatchWriter(file)
         self._here = (os.getpid(), threading.get_ident())
         self._others: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
         self._removals: list[Callable[[], None]] = []
+        self._step_removals: list[Callable[[], None]] = []  # of the hooks of the step in progress
         self._step = training.step
         self._epoch = 0
         self._stepped = False  # whether the epoch has steps
@@ -82,22 +84,22 @@ class TorchWatch:
     def start(self) -> None:
         """Add the hooks. The step in progress is the first one."""
         guard = self._guard
-        self._hook(self._model.register_forward_pre_hook(guard(self._forward_begins), with_kwargs=True))
-        self._hook(self._model.register_forward_hook(guard(self._forward_ended)))
+        forward = self._model.register_forward_pre_hook(guard(self._forward_begins), with_kwargs=True)
+        self._removals.append(forward.remove)
         if "losses" in self._selection:
             self._removals.extend(self._losses.hook(guard))
+        ended = guard.function(self._step_ended)
         if self._optimizer is None:
-            self._hook(optimizers.register_optimizer_step_pre_hook(guard(self._step_begins)))
-            self._hook(optimizers.register_optimizer_step_post_hook(guard(self._step_ended)))
+            self._removals.append(optimizers.register_optimizer_step_post_hook(ended).remove)
         else:
-            self._hook(self._optimizer.register_step_pre_hook(guard(self._step_begins)))
-            self._hook(self._optimizer.register_step_post_hook(guard(self._step_ended)))
-        loader = LoaderHook(guard(self._batch_asked), guard(self._data_waited), guard(self._data_exhausted))
+            self._removals.append(self._optimizer.register_step_post_hook(ended).remove)
+        loader = LoaderHook(*map(guard.function, (self._batch_asked, self._data_waited, self._data_exhausted)))
         self._removals.append(loader.close)
         if self._options.spans:
             _SAVE.add(self._saving)
             self._removals.append(lambda: _SAVE.remove(self._saving))
-        self._begin_step()
+        if self._step % self._options.every == 0:
+            self._begin_watched()
 
     def close(self) -> None:
         """Remove the hooks and write what is left. Idempotent."""
@@ -106,6 +108,7 @@ class TorchWatch:
             return
         for remove in removals:
             remove()
+        self._unhook_step()
         self._release()
         self._guard(self._finish)()
         self._writer.close()
@@ -153,23 +156,36 @@ class TorchWatch:
 
     # Steps
 
-    def _begin_step(self) -> None:
-        self._samples = 0.0
+    def _begin_watched(self) -> None:
+        """Begin a step whose tensors are reduced, or whose operations are counted."""
         if self._step % self._options.every == 0 and is_first_rank():
+            self._step_removals.append(self._model.register_forward_hook(self._guard(self._forward_ended)).remove)
             self._reducer.begin(self._step, self._guard)
             self._losses.batch = self._reducer.batch if "labels" in self._selection else None
+        begins = self._guard.function(self._step_begins)
+        if self._optimizer is None:
+            self._step_removals.append(optimizers.register_optimizer_step_pre_hook(begins).remove)
+        else:
+            self._step_removals.append(self._optimizer.register_step_pre_hook(begins).remove)
 
     def _forward_begins(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._phase("train" if module.training else "evaluate")
-        if not module.training or not torch.is_grad_enabled():
+        phase = "train" if module.training else "evaluate"
+        if phase != self._training.in_phase:
+            self._phase(phase)
+        if not module.training:
+            self._losses.begin_validation()
+            return
+        if not torch.is_grad_enabled():
             return
         samples, tokens = amounts(args, kwargs, self._options)
         flops = None if self._flops_per_sample is None or samples is None else samples * self._flops_per_sample
         self._track.work.add(samples=samples, tokens=tokens, flops=flops)
-        self._samples += samples or 0.0
-        self._reducer.inputs((*args, *kwargs.values()))
-        if self._step == _COUNTED_STEP and self._options.flops is None and self._counter is None:
-            self._start_counting()
+        if self._reducer.batch is not None:
+            self._reducer.inputs((*args, *kwargs.values()))
+        if self._step == _COUNTED_STEP and self._options.flops is None:
+            if self._counter is None:
+                self._start_counting()
+            self._samples += samples or 0.0
 
     def _forward_ended(self, module: nn.Module, _: tuple[Any, ...], output: Any) -> None:
         if module.training:
@@ -181,21 +197,29 @@ class TorchWatch:
             self._reducer.gradients(optimizer)
 
     def _step_ended(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        if not self._is_ours(optimizer):
+        if optimizer is not self._optimizer and not self._is_ours(optimizer):
             return
-        self._losses.end_step()
+        if self._options.partial_losses:
+            self._losses.end_parts()
+        if self._step_removals:
+            self._end_watched(optimizer)
+        if self._options.spans:
+            self._training.end_step(self._step)
+        self._step += 1
+        self._stepped = True
+        if self._writer.pending:
+            self._writer.poll()
+        if self._step == _COUNTED_STEP or self._step % self._options.every == 0:
+            self._begin_watched()
+
+    def _end_watched(self, optimizer: torch.optim.Optimizer) -> None:
+        self._unhook_step()
         if (batch := self._reducer.batch) is not None:
             self._reducer.weights(optimizer)
             self._losses.add_to(batch)
             self._losses.batch = None
             self._reducer.end()
             self._writer.send(batch)
-        if self._options.spans:
-            self._training.end_step(self._step)
-        self._step += 1
-        self._stepped = True
-        self._writer.poll()
-        self._begin_step()
 
     def _is_ours(self, optimizer: torch.optim.Optimizer) -> bool:
         """Return whether the steps of an optimizer are those of the training; the first one with our parameters is it."""
@@ -234,5 +258,7 @@ class TorchWatch:
 
         return replacement
 
-    def _hook(self, handle: Any) -> None:
-        self._removals.append(handle.remove)
+    def _unhook_step(self) -> None:
+        removals, self._step_removals = self._step_removals, []
+        for remove in removals:
+            remove()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypergauge.client.options import Amount, WatchOptions
+from hypergauge.client.options import WatchOptions
 
 __all__ = ["amounts", "loss_of", "tensors"]
 
@@ -24,10 +24,16 @@ def amounts(
     first = kwargs.get("input_ids", args[0] if args else None)
     if not isinstance(first, Tensor):
         first = next((one for _, one in tensors((*args, *kwargs.values()), "")), None)
-    samples = float(first.shape[0]) if first is not None and first.dim() else None
-    is_tokens = first is not None and first.dim() == 2 and not first.is_floating_point() and first.dtype != torch.bool
-    tokens = float(first.numel()) if first is not None and is_tokens else None
-    return _given(options.samples, args, kwargs, samples), _given(options.tokens, args, kwargs, tokens)
+    samples = tokens = None
+    if first is not None and (shape := first.shape):
+        samples = float(shape[0])
+        if len(shape) == 2 and not first.is_floating_point() and first.dtype != torch.bool:
+            tokens = float(first.numel())
+    if options.samples is not None:
+        samples = _given(options.samples, args, kwargs)
+    if options.tokens is not None:
+        tokens = _given(options.tokens, args, kwargs)
+    return samples, tokens
 
 
 def tensors(values: tuple[Any, ...], name: str) -> list[tuple[str, Tensor]]:
@@ -41,9 +47,7 @@ def loss_of(output: Any) -> Tensor | None:
     return loss if isinstance(loss, Tensor) and loss.numel() == 1 else None
 
 
-def _given(amount: Amount, args: tuple[Any, ...], kwargs: Mapping[str, Any], usual: float | None) -> float | None:
-    if amount is None:
-        return usual
+def _given(amount: float | Callable[..., float], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> float:
     return float(amount(*args, **kwargs)) if callable(amount) else float(amount)
 
 

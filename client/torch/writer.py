@@ -12,11 +12,17 @@ __all__ = ["BatchWriter"]
 
 
 class BatchWriter:
-    """Queue of batches whose values are on their way from the device, and the thread that writes them."""
+    """Queue of batches whose values are on their way from the device, and the thread that writes them.
+
+    Attributes
+    ----------
+    pending
+        Batches that have not arrived, the oldest first.
+    """
 
     def __init__(self, file: TensorFile) -> None:
         self._file = file
-        self._pending: list[Batch] = []
+        self.pending: list[Batch] = []
         self._queue: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -24,18 +30,18 @@ class BatchWriter:
         """Begin the transfers of a batch."""
         if batch:
             batch.transfer()
-            self._pending.append(batch)
+            self.pending.append(batch)
 
     def poll(self) -> None:
         """Give the thread what has arrived, in order."""
-        while self._pending and self._pending[0].arrived:
-            self._put(self._pending.pop(0))
+        while self.pending and self.pending[0].arrived:
+            self._put(self.pending.pop(0))
 
     def close(self) -> None:
         """Write what is left, and wait for it. Idempotent."""
-        for batch in self._pending:
+        for batch in self.pending:
             self._put(batch)
-        self._pending = []
+        self.pending = []
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join()
