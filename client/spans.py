@@ -7,6 +7,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Iterable
 from json.encoder import encode_basestring_ascii as _quoted
 from types import TracebackType
 from typing import Optional
@@ -75,6 +76,7 @@ def _plain(value: object) -> object:
 
 # Data wait, samples, tokens and floating-point operations.
 Amounts = tuple[Optional[float], Optional[float], Optional[float], Optional[float]]
+_AMOUNTS = ("data_wait", "samples", "tokens", "flops")
 
 
 class Work:
@@ -123,8 +125,11 @@ class Work:
     @staticmethod
     def fields(amounts: Amounts) -> str:
         """Return what was taken as further fields of a span's JSON object."""
-        names = ("data_wait", "samples", "tokens", "flops")
-        return "".join(f', "{name}": {value!r}' for name, value in zip(names, amounts) if value is not None)
+        fields = ""
+        for name, value in zip(_AMOUNTS, amounts):
+            if value is not None:
+                fields += f', "{name}": {value!r}'
+        return fields
 
 
 class Spans:
@@ -177,6 +182,17 @@ class Spans:
             f'{{"id": {span_id}, "parent": {parent}, "name": {_quoted(str(name))}, "kind": "{kind}", '
             f'"step": {step if type(step) is int else json.dumps(step, default=_plain)}, "start": {start!r}, '
             f'"end": {end}, "pid": {os.getpid()}, "thread": {self.thread.name}{more}}}\n'
+        )
+
+    def step_lines(self, steps: Iterable[tuple[str, int, float, float, Amounts]]) -> str:
+        """Return the lines of steps: of each its parent, number, start, end and amounts."""
+        # As `line`, without looking up for each step what all of them share.
+        pid = os.getpid()
+        process = f'"pid": {pid}, "thread": {self.thread.name}'
+        return "".join(
+            f'{{"id": "{pid:x}-{next(self.numbers):x}", "parent": {parent}, "name": "step", "kind": "step", '
+            f'"step": {number}, "start": {start!r}, "end": {end!r}, {process}{Work.fields(amounts)}}}\n'
+            for parent, number, start, end, amounts in steps
         )
 
     def append(self, line: bytes) -> None:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from hypergauge.client.spans import Amounts, Spans, Work
+from hypergauge.client.spans import Amounts, Spans
 
 __all__ = ["Training"]
 
@@ -46,6 +46,7 @@ class Training:
 
     def __init__(self, track: Spans, clock: Callable[[], float] = time.time) -> None:
         self._track, self._clock = track, clock
+        self._work, self._kinds = track.work, track.kinds
         self.in_phase: str | None = None
         self._phase: _Open | None = None
         self._epoch: _Open | None = None
@@ -93,11 +94,11 @@ class Training:
         """End a step; its number is one more than that of the last one unless given."""
         number = self._next if number is None else number
         self._next = number + 1
-        if self._is_of_script("step"):
+        if self._kinds and self._is_of_script("step"):
             return
         now = self._clock()
         parent = self._phase.id if self._phase else self._parent()
-        self._steps.append((parent, number, self._began, now, self._track.work.taken()))
+        self._steps.append((parent, number, self._began, now, self._work.taken()))
         self._began = now
         if now - self._flushed >= _FLUSH_SECONDS:
             self.flush()
@@ -117,12 +118,7 @@ class Training:
         """Write the steps so far."""
         steps, self._steps, self._flushed = self._steps, [], self._clock()
         if steps and os.getpid() == self._pid:  # a forked worker has a copy of the steps
-            track = self._track
-            lines = [
-                track.line(track.new_id(), parent, "step", "step", number, began, repr(ended), Work.fields(amounts))
-                for parent, number, began, ended, amounts in steps
-            ]
-            track.append("".join(lines).encode())
+            self._track.append(self._track.step_lines(steps).encode())
 
     def close(self) -> None:
         """End what is open. Idempotent."""
@@ -142,4 +138,4 @@ class Training:
     def _is_of_script(self, kind: str) -> bool:
         """Return whether the script is within such a span of its own."""
         # The state of the thread is slow to reach, and most scripts have no spans.
-        return kind in self._track.kinds and kind in self._track.thread.kinds
+        return kind in self._kinds and kind in self._track.thread.kinds

@@ -80,7 +80,7 @@ class Losses:
         """Add the reductions of all losses to a batch, and start anew."""
         for name, kept in (("loss", self._training), ("val_loss", self._validation)):
             if kept:
-                values = reductions.reduced(_stacked(kept))
+                [values] = reductions.reduced([_stacked(kept)])
                 batch.add("losses", self._prefix + name, len(kept), dict(zip(reductions.BASIC, values)))
             kept.clear()
         self._parts = 0
@@ -134,4 +134,6 @@ def _before(called: Callable[..., None]) -> Wrap:
 def _stacked(losses: list[Value]) -> Tensor:
     """Return losses as one tensor, on the device of those that are tensors."""
     device = next((loss.device for loss in losses if isinstance(loss, Tensor)), None)
+    if device is None:
+        return torch.tensor(losses, dtype=torch.float32)
     return torch.stack([torch.as_tensor(loss, dtype=torch.float32, device=device) for loss in losses])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -42,6 +42,7 @@ class StepReducer:
         self._saved = SavedTensors(options.folder, tuple(options.save)) if options.save else None
         self._step = 0
         self._activations: list[Callable[[], None]] = []
+        self._parameters: list[tuple[str, tuple[str, ...], Tensor]] = []
         self._before: dict[str, Tensor] = {}
 
     def begin(self, step: int, guard: Callable[..., Callable[..., None]]) -> None:
@@ -57,44 +58,52 @@ class StepReducer:
         """End the step and remove its hooks. Idempotent."""
         self._remove_activations()
         self.batch = None
-        self._before = {}
+        self._parameters, self._before = [], {}
 
     def inputs(self, values: tuple[Any, ...]) -> None:
         """Reduce the inputs of the model, if they are chosen."""
-        if self.batch is not None and "inputs" in self._selection:
-            self._reduce_all("inputs", tensors(values, f"{self._prefix}input"))
+        if "inputs" in self._selection:
+            self._reduce((("inputs",), *found) for found in tensors(values, f"{self._prefix}input"))
 
     def outputs(self, value: Any) -> None:
         """Reduce the outputs of the model, if they are chosen. Activations are those of the first forward pass in a step."""
         self._remove_activations()
-        if self.batch is not None and "outputs" in self._selection:
-            self._reduce_all("outputs", tensors((value,), f"{self._prefix}output"))
+        if "outputs" in self._selection:
+            self._reduce((("outputs",), *found) for found in tensors((value,), f"{self._prefix}output"))
 
     def gradients(self, optimizer: torch.optim.Optimizer) -> None:
         """Reduce the gradients, and keep a part of the weights before they change."""
         if self.batch is None:
             return
-        # A fused optimizer gets gradients as a scaler has multiplied them.
-        scale = getattr(optimizer, "grad_scale", None)
-        for name, collections, parameter in self._selection.parameters():
-            if parameter.grad is not None and "gradients" in self._selection:
-                self._reduce("gradients", name, parameter.grad if scale is None else parameter.grad / scale)
+        self._parameters = list(self._selection.parameters())
+        if "gradients" in self._selection:
+            found = [(("gradients",), name, one.grad) for name, _, one in self._parameters if one.grad is not None]
+            scale = getattr(optimizer, "grad_scale", None)
+            if scale is None:
+                self._reduce(found)
+            else:
+                # A fused optimizer gets gradients as a scaler has multiplied them. There is memory for one at a time.
+                for collections, name, gradient in found:
+                    self._reduce([(collections, name, gradient / scale)])
+        for name, collections, parameter in self._parameters:
             if collections and (flat := reductions.local(parameter)) is not None:
-                self._before[name] = reductions.strided(flat).clone()
+                self._before[name] = reductions.sample(flat).clone()
 
     def weights(self, optimizer: torch.optim.Optimizer) -> None:
         """Reduce the weights after they changed, the change, and the optimizer's state if that is chosen."""
         if self.batch is None:
             return
-        for name, collections, parameter in self._selection.parameters():
+        self._reduce((collections, name, one) for name, collections, one in self._parameters if collections)
+        kept = [one for one in self._parameters if one[0] in self._before]
+        flats = [reductions.local(parameter) for _, _, parameter in kept]
+        ratios = reductions.update_ratios(
+            [self._before[name] for name, _, _ in kept], [reductions.sample(flat) for flat in flats if flat is not None]
+        )
+        for (name, collections, parameter), ratio in zip(kept, ratios):
             for collection in collections:
-                self._reduce(collection, name, parameter)
-                flat = reductions.local(parameter)
-                if name in self._before and flat is not None:
-                    ratio = reductions.update_ratio(self._before[name], reductions.strided(flat))
-                    self.batch.add(collection, name, flat.numel(), {"update_ratio": ratio})
+                self.batch.add(collection, name, parameter.numel(), {"update_ratio": ratio})
         if "optimizer" in self._selection:
-            self._reduce_all("optimizer", list(self._selection.state(optimizer)))
+            self._reduce((("optimizer",), *found) for found in self._selection.state(optimizer))
 
     def _remove_activations(self) -> None:
         activations, self._activations = self._activations, []
@@ -103,24 +112,25 @@ class StepReducer:
 
     def _output(self, name: str, collection: str, bounds: tuple[float, float] | None) -> Callable[..., None]:
         def reduce(module: nn.Module, _: tuple[Any, ...], output: Any) -> None:
-            if self.batch is not None and module.training and isinstance(output, Tensor):
-                self._reduce(collection, name, output, bounds)
+            if module.training and isinstance(output, Tensor):
+                self._reduce([((collection,), name, output)], bounds)
 
         return reduce
 
-    def _reduce_all(self, collection: str, found: Sequence[tuple[str, Tensor]]) -> None:
-        for name, tensor in found:
-            self._reduce(collection, name, tensor)
-
-    def _reduce(self, collection: str, name: str, tensor: Tensor, bounds: tuple[float, float] | None = None) -> None:
-        flat = reductions.local(tensor)
-        if flat is None or self.batch is None:
+    def _reduce(
+        self, found: Iterable[tuple[Sequence[str], str, Tensor]], bounds: tuple[float, float] | None = None
+    ) -> None:
+        """Add the reductions of tensors to the batch, by the names of their collections and their own."""
+        if self.batch is None:
             return
-        values = dict(zip(reductions.BASIC, reductions.reduced(flat)))
-        if bounds is not None:
-            values["saturated"] = reductions.saturated(flat, *bounds)
-        if self._quantiles:
-            values.update(zip(_PERCENTILES, reductions.quantiles(flat)))
-        self.batch.add(collection, name, flat.numel(), values)
-        if self._saved is not None:
-            self._saved.offer(self._step, collection, name, tensor)
+        kept = [(*one, flat) for one in found if (flat := reductions.local(one[2])) is not None]
+        for (collections, name, tensor, flat), numbers in zip(kept, reductions.reduced([flat for *_, flat in kept])):
+            values = dict(zip(reductions.BASIC, numbers))
+            if bounds is not None:
+                values["saturated"] = reductions.saturated(flat, *bounds)
+            if self._quantiles:
+                values.update(zip(_PERCENTILES, reductions.quantiles(flat)))
+            for collection in collections:
+                self.batch.add(collection, name, flat.numel(), values)
+                if self._saved is not None:
+                    self._saved.offer(self._step, collection, name, tensor)

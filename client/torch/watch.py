@@ -75,7 +75,7 @@ class TorchWatch:
         self._step_removals: list[Callable[[], None]] = []  # of the hooks of the step in progress
         self._step = training.step
         self._epoch = 0
-        self._stepped = False  # whether the epoch has steps
+        self._epoch_begin = self._step
         self._data_set: int | None = None
         self._counter: FlopCounter | None = None
         self._flops_per_sample = options.flops or None
@@ -135,9 +135,9 @@ class TorchWatch:
             self._phase("evaluate")
         elif is_first and (self._data_set in (None, id(data_set)) or not self._step):
             self._data_set = id(data_set)
-            if self._stepped:
+            if self._step > self._epoch_begin:
                 self._epoch += 1
-                self._stepped = False
+                self._epoch_begin = self._step
             if self._options.spans:
                 self._training.epoch(self._epoch)
             self._phase("train")
@@ -206,7 +206,6 @@ class TorchWatch:
         if self._options.spans:
             self._training.end_step(self._step)
         self._step += 1
-        self._stepped = True
         if self._writer.pending:
             self._writer.poll()
         if self._step == _COUNTED_STEP or self._step % self._options.every == 0:
