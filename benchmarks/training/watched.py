@@ -87,7 +87,7 @@ def main(name: str, seconds: float, every: int, seed: int) -> None:
         return ends[-1] - ends[0], time.process_time() - cpu, (first if watched else median) + (every - 1) * median
 
     order = random.Random(seed)
-    track.watch(model, every=every).close()  # what is needed once: imports, the thread
+    track.watch(model, every=every).close()  # imports are needed once
     period(watched=False)
     found: list[dict[str, tuple[float, ...]]] = []
     deadline = time.monotonic() + seconds

@@ -54,6 +54,11 @@ class Batch:
             self._transfers.append(([(values, reduction) for values, reduction, _ in found], here, event))
 
     @property
+    def is_here(self) -> bool:
+        """Whether no transfer from a device is in progress, as after a step on a CPU."""
+        return all(event is None for _, _, event in self._transfers)
+
+    @property
     def arrived(self) -> bool:
         """Whether all values are on the host."""
         return all(event is None or event.query() for _, _, event in self._transfers)
@@ -66,9 +71,11 @@ class Batch:
             for (row, reduction), value in zip(cells, values.tolist()):
                 row[reduction] = value
         for collection, tensors in self._rows.items():
-            present = [name for name in REDUCTIONS if any(name in values for _, values in tensors.values())]
+            present = set().union(*(values for _, values in tensors.values()))
             columns = {
-                name: _bytes([values.get(name, float("nan")) for _, values in tensors.values()]) for name in present
+                name: _bytes([values.get(name, float("nan")) for _, values in tensors.values()])
+                for name in REDUCTIONS
+                if name in present
             }
             sizes = [size for size, _ in tensors.values()]
             file.write(self._step, collection, tuple(tensors), sizes, columns, model=self._model, at=self._at)

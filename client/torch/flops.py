@@ -41,6 +41,6 @@ def is_countable(model: torch.nn.Module) -> bool:
 def is_compiled(model: torch.nn.Module) -> bool:
     """Return whether a part of the model is compiled. Its operations cannot be counted, nor its activations hooked."""
     return any(
-        hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
+        "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None
         for module in model.modules()
     )

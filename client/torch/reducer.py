@@ -18,6 +18,7 @@ from hypergauge.client.torch.work import tensors
 
 __all__ = ["StepReducer"]
 
+_GRADIENTS: tuple[str, ...] = ("gradients",)
 _PERCENTILES = ("p05", "p25", "p50", "p75", "p95")
 
 
@@ -42,7 +43,8 @@ class StepReducer:
         self._saved = SavedTensors(options.folder, tuple(options.save)) if options.save else None
         self._step = 0
         self._activations: list[Callable[[], None]] = []
-        self._parameters: list[tuple[str, tuple[str, ...], Tensor]] = []
+        # Collections and tensors of the parameters by name, and a part of those in collections before the step.
+        self._parameters: dict[str, tuple[tuple[str, ...], Tensor]] = {}
         self._before: dict[str, Tensor] = {}
 
     def begin(self, step: int, guard: Callable[..., Callable[..., None]]) -> None:
@@ -58,7 +60,7 @@ class StepReducer:
         """End the step and remove its hooks. Idempotent."""
         self._remove_activations()
         self.batch = None
-        self._parameters, self._before = [], {}
+        self._parameters, self._before = {}, {}
 
     def inputs(self, values: tuple[Any, ...]) -> None:
         """Reduce the inputs of the model, if they are chosen."""
@@ -75,9 +77,10 @@ class StepReducer:
         """Reduce the gradients, and keep a part of the weights before they change."""
         if self.batch is None:
             return
-        self._parameters = list(self._selection.parameters())
+        self._parameters = {name: (collections, one) for name, collections, one in self._selection.parameters()}
         if "gradients" in self._selection:
-            found = [(("gradients",), name, one.grad) for name, _, one in self._parameters if one.grad is not None]
+            gradients = ((name, one.grad) for name, (_, one) in self._parameters.items())
+            found = [(_GRADIENTS, name, gradient) for name, gradient in gradients if gradient is not None]
             scale = getattr(optimizer, "grad_scale", None)
             if scale is None:
                 self._reduce(found)
@@ -85,7 +88,7 @@ class StepReducer:
                 # A fused optimizer gets gradients as a scaler has multiplied them. There is memory for one at a time.
                 for collections, name, gradient in found:
                     self._reduce([(collections, name, gradient / scale)])
-        for name, collections, parameter in self._parameters:
+        for name, (collections, parameter) in self._parameters.items():
             if collections and (flat := reductions.local(parameter)) is not None:
                 self._before[name] = reductions.sample(flat).clone()
 
@@ -93,15 +96,14 @@ class StepReducer:
         """Reduce the weights after they changed, the change, and the optimizer's state if that is chosen."""
         if self.batch is None:
             return
-        self._reduce((collections, name, one) for name, collections, one in self._parameters if collections)
-        kept = [one for one in self._parameters if one[0] in self._before]
-        flats = [reductions.local(parameter) for _, _, parameter in kept]
+        flats = self._reduce((collections, name, one) for name, (collections, one) in self._parameters.items())
+        names = [name for name in self._before if name in flats]
         ratios = reductions.update_ratios(
-            [self._before[name] for name, _, _ in kept], [reductions.sample(flat) for flat in flats if flat is not None]
+            [self._before[name] for name in names], [reductions.sample(flats[name]) for name in names]
         )
-        for (name, collections, parameter), ratio in zip(kept, ratios):
-            for collection in collections:
-                self.batch.add(collection, name, parameter.numel(), {"update_ratio": ratio})
+        for name, ratio in zip(names, ratios):
+            for collection in self._parameters[name][0]:
+                self.batch.add(collection, name, flats[name].numel(), {"update_ratio": ratio})
         if "optimizer" in self._selection:
             self._reduce((("optimizer",), *found) for found in self._selection.state(optimizer))
 
@@ -119,11 +121,11 @@ class StepReducer:
 
     def _reduce(
         self, found: Iterable[tuple[Sequence[str], str, Tensor]], bounds: tuple[float, float] | None = None
-    ) -> None:
-        """Add the reductions of tensors to the batch, by the names of their collections and their own."""
+    ) -> dict[str, Tensor]:
+        """Add the reductions of tensors to the batch, by their collections and names; return their elements by name."""
         if self.batch is None:
-            return
-        kept = [(*one, flat) for one in found if (flat := reductions.local(one[2])) is not None]
+            return {}
+        kept = [(*one, flat) for one in found if one[0] and (flat := reductions.local(one[2])) is not None]
         for (collections, name, tensor, flat), numbers in zip(kept, reductions.reduced([flat for *_, flat in kept])):
             values = dict(zip(reductions.BASIC, numbers))
             if bounds is not None:
@@ -134,3 +136,4 @@ class StepReducer:
                 self.batch.add(collection, name, flat.numel(), values)
                 if self._saved is not None:
                     self._saved.offer(self._step, collection, name, tensor)
+        return {name: flat for _, name, _, flat in kept}

@@ -36,6 +36,8 @@ class Selection:
     def __init__(self, model: nn.Module, collections: Sequence[str], patterns: Mapping[str, str], prefix: str) -> None:
         self._model, self._patterns, self._prefix = model, dict(patterns), prefix
         self._chosen = frozenset(collections)
+        # Name and collections of each parameter by its name in the model.
+        self._names: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def __contains__(self, collection: str) -> bool:
         return collection in self._chosen
@@ -44,9 +46,11 @@ class Selection:
         """Yield name, collections and tensor of each trainable parameter."""
         for name, parameter in self._model.named_parameters():
             if parameter.requires_grad:
-                own = "biases" if name.rpartition(".")[2].startswith("bias") else "weights"
-                collections = tuple(one for one in (own, *self._matching(name)) if one in self._chosen or one != own)
-                yield self.name(name), collections, parameter
+                if name not in self._names:
+                    own = "biases" if name.rpartition(".")[2].startswith("bias") else "weights"
+                    collections = tuple(one for one in (own, *self._matching(name)) if one in self._chosen or one != own)
+                    self._names[name] = self.name(name), collections
+                yield (*self._names[name], parameter)
 
     def modules(self) -> Iterator[tuple[str, str, nn.Module, tuple[float, float] | None]]:
         """Yield name, collection, module and saturation bounds of each module whose output is watched."""

@@ -83,23 +83,22 @@ class TorchWatch:
 
     def start(self) -> None:
         """Add the hooks. The step in progress is the first one."""
-        guard = self._guard
+        guard, function = self._guard, self._guard.function
         forward = self._model.register_forward_pre_hook(guard(self._forward_begins), with_kwargs=True)
         self._removals.append(forward.remove)
         if "losses" in self._selection:
             self._removals.extend(self._losses.hook(guard))
-        ended = guard.function(self._step_ended)
+        ended = function(self._step_ended)
         if self._optimizer is None:
             self._removals.append(optimizers.register_optimizer_step_post_hook(ended).remove)
         else:
             self._removals.append(self._optimizer.register_step_post_hook(ended).remove)
-        loader = LoaderHook(*map(guard.function, (self._batch_asked, self._data_waited, self._data_exhausted)))
+        loader = LoaderHook(function(self._batch_asked), function(self._data_waited), function(self._data_exhausted))
         self._removals.append(loader.close)
         if self._options.spans:
             _SAVE.add(self._saving)
             self._removals.append(lambda: _SAVE.remove(self._saving))
-        if self._step % self._options.every == 0:
-            self._begin_watched()
+        self._begin_step()
 
     def close(self) -> None:
         """Remove the hooks and write what is left. Idempotent."""
@@ -156,9 +155,11 @@ class TorchWatch:
 
     # Steps
 
-    def _begin_watched(self) -> None:
-        """Begin a step whose tensors are reduced, or whose operations are counted."""
-        if self._step % self._options.every == 0 and is_first_rank():
+    def _begin_step(self) -> None:
+        is_watched = self._step % self._options.every == 0
+        if not is_watched and self._step != _COUNTED_STEP:
+            return
+        if is_watched and is_first_rank():
             self._step_removals.append(self._model.register_forward_hook(self._guard(self._forward_ended)).remove)
             self._reducer.begin(self._step, self._guard)
             self._losses.batch = self._reducer.batch if "labels" in self._selection else None
@@ -169,10 +170,11 @@ class TorchWatch:
             self._step_removals.append(self._optimizer.register_step_pre_hook(begins).remove)
 
     def _forward_begins(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        phase = "train" if module.training else "evaluate"
+        is_training = module.training
+        phase = "train" if is_training else "evaluate"
         if phase != self._training.in_phase:
             self._phase(phase)
-        if not module.training:
+        if not is_training:
             self._losses.begin_validation()
             return
         if not torch.is_grad_enabled():
@@ -208,8 +210,7 @@ class TorchWatch:
         self._step += 1
         if self._writer.pending:
             self._writer.poll()
-        if self._step == _COUNTED_STEP or self._step % self._options.every == 0:
-            self._begin_watched()
+        self._begin_step()
 
     def _end_watched(self, optimizer: torch.optim.Optimizer) -> None:
         self._unhook_step()

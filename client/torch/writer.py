@@ -1,4 +1,4 @@
-"""Thread that writes batches of reductions, so that no step waits for their encoding."""
+"""Writer of batches of reductions, so that no step waits for a device."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ __all__ = ["BatchWriter"]
 class BatchWriter:
     """Queue of batches whose values are on their way from the device, and the thread that writes them.
 
+    A batch from the CPU has arrived at once and is written at once. The training would wait as long for the interpreter's lock,
+    which the thread takes, and longer where it has all cores busy.
+
     Attributes
     ----------
     pending
@@ -28,8 +31,12 @@ class BatchWriter:
 
     def send(self, batch: Batch) -> None:
         """Begin the transfers of a batch."""
-        if batch:
-            batch.transfer()
+        if not batch:
+            return
+        batch.transfer()
+        if batch.is_here and not self.pending and self._thread is None:
+            self._write(batch)
+        else:
             self.pending.append(batch)
 
     def poll(self) -> None:
@@ -55,7 +62,10 @@ class BatchWriter:
 
     def _work(self) -> None:
         while (batch := self._queue.get()) is not None:
-            try:
-                batch.write(self._file)
-            except Exception as error:  # noqa: BLE001 - the training goes on
-                self._file.problem(f"tensors of a step are lost: {type(error).__name__}: {error}")
+            self._write(batch)
+
+    def _write(self, batch: Batch) -> None:
+        try:
+            batch.write(self._file)
+        except Exception as error:  # noqa: BLE001 - the training goes on
+            self._file.problem(f"tensors of a step are lost: {type(error).__name__}: {error}")
