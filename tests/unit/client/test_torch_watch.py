@@ -66,6 +66,25 @@ def reductions(whole: npt.NDArray[np.float64], bounds: tuple[float, float] | Non
     return {name: float(value) for name, value in found.items()}
 
 
+def test_small_tensors_of_the_same_size_keep_their_own_reductions(train: Train) -> None:
+    done = train(
+        "kinds = {'usual': 1.0, 'small': 1e-25, 'large': 1e30, 'shifted': 1e-3, 'nan': 1.0, 'infinite': 1.0, 'zero': 0.0}\n"
+        "tensors = {name: torch.randn(500) * factor for name, factor in kinds.items()}\n"
+        "tensors['shifted'] += 5; tensors['nan'][7] = torch.nan; tensors['infinite'][3] = -torch.inf; tensors['zero'][0] = 1\n"
+        "tensors.update({f'half{number}': torch.randn(500).half() for number in range(5)})\n"
+        "for name, tensor in tensors.items():\n    model.register_parameter(name, nn.Parameter(tensor))\n"
+        "track.watch(model, save=['weights/*'])\ncriterion(model(x), y).backward(); optimizer.step()\n"
+    )
+    found = {name: values for (_, collection, name), values in done.tensors().items() if collection == "weights"}
+    assert {"usual", "zero", "half4", "0.weight"} < set(found)
+    for name, values in found.items():
+        whole = np.load(done.folder / "tensors" / f"0-weights-{name}.npy").astype(np.float64).ravel()
+        for reduction, value in reductions(whole, None).items():
+            if reduction in values:  # there are no quantiles
+                assert values[reduction] == pytest.approx(value, rel=2e-5, abs=1e-35, nan_ok=True), (name, reduction)
+    assert found["nan"]["nonfinite"] == found["infinite"]["nonfinite"] == pytest.approx(1 / 500)
+
+
 def test_an_update_ratio_is_that_of_the_step(train: Train) -> None:
     done = train(
         "track.watch(model, every=2)\n"
