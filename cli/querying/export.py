@@ -18,6 +18,7 @@ from hypergauge.cli.common import (
     PartStart,
     Selectors,
     as_json,
+    check_folder,
     console,
     counted,
     reading,
@@ -90,6 +91,7 @@ def export(
     """Export runs to a file: samples, tensors, a capsule for another database, or a trace."""
     part = Part.of(start, end, phase)
     form = Format.of(output.name, trace=trace, tensors=tensors, metrics=metrics or (), part=part)
+    check_folder(output)
     with reading(measured=selectors) as connection:
         runs = select_runs(connection, selectors)
         check_quantities(connection, [run.run_id for run in runs], metrics or ())

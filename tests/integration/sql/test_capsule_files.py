@@ -97,6 +97,8 @@ def test_an_empty_name_is_refused(world: World, file: Path) -> None:
     assert "'samples' has none of .parquet, .csv, .csv.gz, .capsule" in refused("-o", "samples")
     assert "(did you mean '.parquet'?)" in refused("-o", "samples.parq")
     assert "'a.json' is for a trace: add --trace" in refused("-o", "a.json")
+    for name, *options in (("a.csv",), ("a.parquet",), ("a.capsule",), ("a.json", "--trace"), ("t.csv", "--tensors")):
+        assert f"there is no folder 'no' to write {name} to" in refused("-o", f"no/{name}", *options)
     assert "a capsule holds all of its runs: -m, --from, --to and --phase go with samples and traces" in refused(
         "-o", "a.capsule", "-m", "x"
     )
