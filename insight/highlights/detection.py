@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
+from hypergauge.core import durations
 from hypergauge.core.errors import NoData
 from hypergauge.insight.highlights import outliers
 from hypergauge.insight.highlights.formatting import Formatter, Line, lasting
@@ -31,6 +32,8 @@ MOST = 10
 _MOST_COMPUTED = 10
 # Slow steps take this multiple of the median, and at least this many seconds more.
 _SLOW, _SLOW_SECONDS = 3.0, 1.0
+# A curve needs two samples, by default one a second. A shorter run may have values all the same, such as its CPU time.
+_SHORTEST_SECONDS = 2.0
 
 
 def highlight(connection: Connection, run_id: str) -> list[Highlight]:
@@ -39,14 +42,13 @@ def highlight(connection: Connection, run_id: str) -> list[Highlight]:
     Raises
     ------
     NoData
-        The run does not exist, has not started, or has no samples.
+        The run does not exist, has not started, is too short, or has no samples.
     """
     if (run := runs_by_id(connection, [run_id]).get(run_id)) is None:
         raise NoData(f"there is no run {run_id}")
     signals = read(connection, run)
     if signals is None or run.started_at is None:
-        why = ": its row chose no exporter" if run.exporters == {} else ""
-        raise NoData(f"there are no measurements of {run.label}{why}")
+        raise NoData(_without_signals(run))
     found = lines(signals, tracked_phases(connection, [run_id]))
     found += _slow_steps(connection, run)
     start = run.started_at
@@ -56,6 +58,15 @@ def highlight(connection: Connection, run_id: str) -> list[Highlight]:
         )
         for one in most_significant(found, signals.duration)
     ]
+
+
+def _without_signals(run: RunInfo) -> str:
+    if run.exporters == {}:
+        return f"there are no measurements of {run.label}: its row chose no exporter"
+    if run.ended_at is not None and run.duration is not None and run.duration < _SHORTEST_SECONDS:
+        took = durations.words(timedelta(seconds=round(run.duration, 3)))
+        return f"{run.label} is too short for highlights: it took {took}"
+    return f"there are no measurements of {run.label}"
 
 
 def store(connection: Connection, run_id: str) -> list[Highlight]:

@@ -98,6 +98,13 @@ def test_an_unmeasured_run_has_no_highlights(world: World, start: float) -> None
     assert load(world.connection, [run]) == {}
 
 
+def test_a_run_of_one_sample_is_too_short(world: World, start: float) -> None:
+    run = world.run(start, start + 0.031)
+    world.write(world.gauge("bench_process_memory_bytes", [start + 0.01], [1e9]))
+    with pytest.raises(NoData, match=r"^20/1/1 is too short for highlights: it took 31 ms$"):
+        highlight(world.connection, run)
+
+
 def test_six_hours_at_one_hertz_are_processed_within_seconds(world: World, start: float) -> None:
     parts = [("initialization", 120.0), *[("training", 1000.0), ("evaluation", 60.0)] * 20, ("checkpoint", 180.0)]
     run = trained(world, start, parts, ("gpu_utilization", "cpu_usage", "disk_write"))
