@@ -17,6 +17,7 @@ from hypergauge.core import durations
 from hypergauge.core.config.bench_toml import CONFIG_FILE, config_file
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
+from hypergauge.core.evidence import evidence_text
 from hypergauge.dashboards.terminal import formatting, tables
 from hypergauge.insight import rules
 from hypergauge.insight.rules import Parameter, Rule, Value
@@ -173,7 +174,7 @@ def _show(evaluated: Sequence[Evaluated], runs: int) -> None:
             firing.severity,
             formatting.duration((firing.started_at - run.started_at).total_seconds()),
             formatting.duration((ended_at - firing.started_at).total_seconds()),
-            escape(formatting.evidence(firing.evidence)),
+            escape(evidence_text(firing.evidence)),
         )
     if fired:
         console().print(made)

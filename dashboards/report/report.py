@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from hypergauge import __version__
+from hypergauge.core.evidence import evidence_text
 from hypergauge.dashboards.palette import COLORS
 from hypergauge.dashboards.plots.ledger.page import ledger_picture
 from hypergauge.dashboards.plots.page import chart_data, environment
@@ -121,7 +122,7 @@ def render(found: Report, manifests: Manifests, title: str, now: datetime) -> st
         without=[_label(run) for run in found.runs if run.run_id not in manifests],
         duration=formatting.duration,
         value_text=formatting.value_text,
-        evidence=formatting.evidence,
+        evidence=evidence_text,
     )  # fmt: skip
 
 

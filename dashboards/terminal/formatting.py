@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
+from hypergauge.core.sizes import size_text
 from hypergauge.insight.comparison.columns import CO2_KEY, DATA_WAIT, FLOPS_RATE, MFU, TIME_TO_TARGET
 
-__all__ = ["SIMULATED", "SIMULATED_NOTE", "duration", "evidence", "value_text"]
+__all__ = ["SIMULATED", "SIMULATED_NOTE", "duration", "value_text"]
 
 # Suffix of the label of a run on simulated GPUs, and its meaning.
 SIMULATED = " *"
@@ -39,21 +39,6 @@ def value_text(key: str, value: float | None) -> str:
     return f"{value:.2f}" if key.startswith("cost_") and value >= 1 else f"{value:.4g}"
 
 
-def evidence(content: Mapping[str, Any]) -> str:
-    """Return the evidence of a finding as text: ``share: 0.97; cores: 1.94``."""
-    return "; ".join(f"{key.replace('_', ' ')}: {_evidence(key, value)}" for key, value in content.items())
-
-
-def _evidence(key: str, value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(_evidence(key, one) for one in value)
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_evidence(key, one)}" for name, one in value.items())
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value_text("_bytes", value) if key.endswith("_bytes") else f"{value:.3g}"
-    return str(value)
-
-
 def _joules(value: float) -> str:
     if value >= 10_000:
         return f"{value / 1000:.1f} kJ"
@@ -70,14 +55,6 @@ def _flops(value: float) -> str:
     return f"{value:.3g} PFLOPS"
 
 
-def _bytes(value: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(value) < 1024:
-            return f"{value:.0f} {unit}" if unit in ("B", "KiB") else f"{value:.1f} {unit}"
-        value /= 1024
-    return f"{value:.1f} TiB"
-
-
 def _rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
@@ -92,5 +69,5 @@ _TEXTS: Mapping[str, Callable[[float], str]] = {
     CO2_KEY: lambda value: f"{value / 1000:.2f} kg" if value >= 1000 else f"{value:.3g} g",
 }
 _BY_SUFFIX: Mapping[str, Callable[[float], str]] = {
-    "_bytes": _bytes, "_watts": "{:.0f} W".format, "_joules": _joules, "_per_second": _rate
+    "_bytes": size_text, "_watts": "{:.0f} W".format, "_joules": _joules, "_per_second": _rate
 }  # fmt: skip

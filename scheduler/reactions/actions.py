@@ -13,6 +13,7 @@ import psycopg
 
 from hypergauge.core.config.rule_settings import PROFILE, STOP_RUN, STOP_WORKLOAD
 from hypergauge.core.errors import BadRequest, BenchError, ServiceFailed
+from hypergauge.core.evidence import evidence_text
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.scheduler.profilers.live import profile_live
 from hypergauge.scheduler.reactions.notifications import NotificationFailed, send
@@ -130,14 +131,8 @@ def _stop(folders: Iterable[RunFolder], reason: str) -> tuple[Outcome, str]:
 
 def _words(request: RequestedAction) -> str:
     """Return the evidence in one readable line."""
-    values = (f"{name.replace('_', ' ')} {_text(value)}" for name, value in request.evidence.items())
-    return ", ".join(values)[:_LONGEST_EVIDENCE] or "without further evidence"
-
-
-def _text(value: object) -> str:
-    if isinstance(value, list):
-        return " and ".join(map(_text, value))
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    words = evidence_text(request.evidence) or "without further evidence"
+    return words if len(words) <= _LONGEST_EVIDENCE else f"{words[: _LONGEST_EVIDENCE - 1]}…"
 
 
 def _facts(request: RequestedAction) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def test_past_runs_are_evaluated_and_firings_are_stored_once(bench: Command, wor
     assert bench("replay", "--store")[0] == 0
     assert rows(world, kept) == [("CpuSaturated", "info", True, False)]
     output = bench("replay")[1]
-    assert "cores: 2; share: 1; available: 2" in output
+    assert "cores 2, share 1, available 2" in output
     assert "1 firing in 1 of 3 runs" in output
     assert "2 firings in 2 of 3 runs" in bench("replay", "--set", "CpuSaturated.threshold=0.75")[1]
     assert "0 firings in 0 of 2 runs" in bench("replay", "20/1", "20/3", "--rule", "IdleDevice")[1]
