@@ -19,14 +19,15 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.evidence import evidence_text
 from hypergauge.dashboards.terminal import formatting, tables
+from hypergauge.dashboards.terminal.fitting import Field, fitted
 from hypergauge.insight import rules
-from hypergauge.insight.rules import Parameter, Rule, Value
+from hypergauge.insight.rules import Firing, Parameter, Rule, Value
 from hypergauge.insight.rules import replay as replays
 from hypergauge.insight.rules.assignments import Trials, assigned, known_rule
 from hypergauge.insight.rules.chosen import ChosenRules
 from hypergauge.insight.rules.replay import Evaluated
 from hypergauge.insight.rules.trial import newest_run, try_rule
-from hypergauge.sql.runs.selection import select_runs
+from hypergauge.sql.runs.selection import RunInfo, select_runs
 
 __all__ = ["register"]
 
@@ -78,16 +79,28 @@ def list_(preset: Preset = None, folder: Folder = None, json: Json = False) -> N
             ]
         )
         return
-    made = tables.table("rule", "severity", "means", "parameters")
-    for name, one in chosen.known.items():
-        rule, values = one.rule, one.values
-        made.add_row(
-            rule.name + (" (off)" if name in chosen.off else ""),
-            rule.severity,
-            escape(rule.means),
-            escape("\n".join(f"{name} = {_text(values[name], one)}" for name, one in rule.parameters.items())),
+    known = chosen.known.values()
+    assignments = [
+        [f"{name} = {_text(one.values[name], of)}" for name, of in one.rule.parameters.items()] for one in known
+    ]
+    names = [f"{name} =" for one in known for name in one.rule.parameters]
+    out = console()
+    out.print(
+        fitted(
+            [
+                Field("rule", [name + (" (off)" if name in chosen.off else "") for name in chosen.known]),
+                Field("severity", [one.rule.severity for one in known], 0),
+                Field("means", [escape(one.rule.means) for one in known], wraps=True),
+                Field(
+                    "parameters",
+                    [escape("\n".join(one)) for one in assignments],
+                    wraps=True,
+                    least=max(map(len, names), default=0),
+                ),
+            ],
+            out.width,
         )
-    console().print(made)
+    )
 
 
 @app.command(examples={"bench rules check rules/*.sql": "your own rules"})
@@ -163,21 +176,9 @@ def replay(
 
 
 def _show(evaluated: Sequence[Evaluated], runs: int) -> None:
-    made = tables.table("run", "rule", "severity", ">from", ">for", "evidence")
     fired = [(one.run, firing) for one in evaluated for firing in one.firings]
-    for run, firing in fired:
-        assert run.started_at is not None
-        ended_at = firing.ended_at or datetime.now(UTC)
-        made.add_row(
-            run.full_label,
-            firing.rule,
-            firing.severity,
-            formatting.duration((firing.started_at - run.started_at).total_seconds()),
-            formatting.duration((ended_at - firing.started_at).total_seconds()),
-            escape(evidence_text(firing.evidence)),
-        )
     if fired:
-        console().print(made)
+        _show_firings(fired)
     of = len({run.run_id for run, _ in fired})
     console().print(f"{counted(len(fired), 'firing')} in {of} of {counted(runs, 'run')}")
     for one in evaluated:
@@ -185,6 +186,29 @@ def _show(evaluated: Sequence[Evaluated], runs: int) -> None:
             console().print(
                 f"[yellow]![/] {one.run.full_label}: {one.rule.name} could not be evaluated: {escape(one.failure)}"
             )
+
+
+def _show_firings(fired: Sequence[tuple[RunInfo, Firing]]) -> None:
+    def after_start(run: RunInfo, firing: Firing) -> float:
+        assert run.started_at is not None
+        return (firing.started_at - run.started_at).total_seconds()
+
+    now = datetime.now(UTC)
+    lasted = [((firing.ended_at or now) - firing.started_at).total_seconds() for _, firing in fired]
+    out = console()
+    out.print(
+        fitted(
+            [
+                Field("run", [run.full_label for run, _ in fired]),
+                Field("rule", [firing.rule for _, firing in fired]),
+                Field("severity", [firing.severity for _, firing in fired], 1),
+                Field(">from", [formatting.duration(after_start(run, firing)) for run, firing in fired]),
+                Field(">for", [formatting.duration(seconds) for seconds in lasted], 0),
+                Field("evidence", [escape(evidence_text(firing.evidence)) for _, firing in fired], wraps=True),
+            ],
+            out.width,
+        )
+    )
 
 
 def _sweep(

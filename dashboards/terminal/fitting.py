@@ -17,7 +17,7 @@ from hypergauge.core.listing import listed
 
 __all__ = ["Field", "fitted"]
 
-# Width of a text that wraps, at least; and characters between two columns and beside all.
+# Usual width of a text that wraps, at least; and characters between two columns and beside all.
 _NARROW, _BETWEEN, _BESIDE = 18, 3, 2
 _MOST_NAMED = 8
 
@@ -29,25 +29,29 @@ class Field:
     Attributes
     ----------
     cells
-        A cell for each line, as markup.
+        A cell for each line, as markup. A cell may have lines of its own.
     rank
         Importance: of the columns that may be left out, those with the highest rank are first. ``None`` is never left out.
     wraps
         Whether its cells are texts of any length, which wrap. Other cells never do.
+    least
+        Width of a text that wraps, at least.
     """
 
     title: str
     cells: Sequence[str]
     rank: int | None = None
     wraps: bool = False
+    least: int = _NARROW
 
     @property
     def widths(self) -> tuple[int, int]:
         """Least width, and the width without wrapped cells."""
         title = self.title.removeprefix(">")
-        longest = max((cell_len(Text.from_markup(cell).plain) for cell in self.cells), default=0)
+        lines = [line for cell in self.cells for line in Text.from_markup(cell).plain.splitlines()]
+        longest = max(map(cell_len, lines), default=0)
         word = max(map(cell_len, re.split(r"[\s]+", title)), default=0)
-        return max(word, min(longest, _NARROW) if self.wraps else longest), max(cell_len(title), longest)
+        return max(word, min(longest, self.least) if self.wraps else longest), max(cell_len(title), longest)
 
 
 def fitted(

@@ -101,6 +101,19 @@ def test_all_rules_are_shown_with_what_can_be_set(bench: Command) -> None:
     assert "minimum_duration = 5 min" in bench("list")[1]
 
 
+def test_names_stay_whole_on_a_narrow_terminal(bench: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = bench("list")[1]
+    assert max(map(len, shown.splitlines())) <= 80
+    known = rules.load().values()
+    assert {*(one.name for one in known), *(name for one in known for name in one.parameters)} <= set(shown.split())
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "own.sql").write_text(MINE.replace("Short", "ShorterThanOthersOfTheKind"))
+    shown = bench("replay", "--folder", "more", "--set", "ShorterThanOthersOfTheKind.threshold=35 s")[1]
+    assert max(map(len, shown.splitlines())) <= 80
+    assert {"CpuSaturated", "ShorterThanOthersOfTheKind"} <= set(shown.split())
+
+
 def test_an_own_file_is_checked_and_then_evaluated(bench: Command, tmp_path: Path) -> None:
     (tmp_path / "bench.toml").touch()
     (tmp_path / "rules").mkdir()
