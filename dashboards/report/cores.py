@@ -7,6 +7,7 @@ import io
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from hypergauge.dashboards.plots.axes import time_axis
 from hypergauge.dashboards.plots.panels import PROFILED
@@ -50,12 +51,14 @@ class CoreMap:
 def core_map(found: Cores) -> CoreMap:
     """Return the heat map of a run's cores."""
     run = found.run
-    means = np.nanmean(found.shares, axis=1)
+    # The first and last parts of a second may hold more CPU time than they last.
+    shares = np.clip(found.shares, 0, 1)
+    means = np.nanmean(shares, axis=1)
     busiest = int(np.argmax(means))
     axis = time_axis("time", found.end)
     return CoreMap(
         f"{run.full_label} {run.name}".rstrip() + PROFILED * bool(run.profilers) + (f" on {run.host}" if run.host else ""),
-        base64.b64encode(_png(found)).decode(),
+        base64.b64encode(_png(shares)).decode(),
         min(_MOST, max(_LEAST, _ROW * len(found.names))),
         found.names[0],
         found.names[-1],
@@ -65,10 +68,9 @@ def core_map(found: Cores) -> CoreMap:
     )  # fmt: skip
 
 
-def _png(found: Cores) -> bytes:
+def _png(shares: npt.NDArray[np.float64]) -> bytes:
     from matplotlib import image  # imports matplotlib, a quarter of a second
 
-    shares = np.clip(found.shares, 0, 1)
     pixels = np.zeros((*shares.shape, 4), np.uint8)
     pixels[..., :3] = _COLOR
     pixels[..., 3] = np.round(255 * np.nan_to_num(_IDLE + (1 - _IDLE) * shares))

@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -184,6 +185,8 @@ def test_a_report_has_a_map_of_the_cores_of_a_host(measured: World) -> None:
     for row, share in zip(one.shares, (1.0, 0.5, 0.0), strict=True):
         assert set(row[:20]) == set(row[40:]) == {share}
         assert np.isnan(row[20:40]).all()
+    over = replace(found, cores=(replace(one, shares=one.shares * 1.01),))
+    assert "busy on average; core 0 most, 100%." in page(over), "of the last sample, which ends with the run"
     made = page(found)
     assert "3 cores, 50% busy on average; core 0 most, 100%. Across: time since the start (s)." in made
     assert made.count("data:image/png;base64,") == 1
