@@ -101,4 +101,4 @@ def show(progress: Progress, event: Event, output: OutputCopies | None = None) -
     elif event.kind == "note":
         progress.notify(escape(f"{event.label} {event.message}".strip()))
     else:
-        progress.notify(f"[yellow]![/] {event.label} {escape(event.message)}")
+        progress.notify(f"[yellow]![/] {escape(f'{event.label} {event.message}'.strip())}")

@@ -87,6 +87,6 @@ def writer(file: ExperimentFile, report: Report) -> WriteBack:
             report(Event("warning", "", message=f"statuses were not written back: {error}"))
         else:
             for line in missing:
-                report(Event("warning", "", message=f"the row of line {line} is no longer in the file"))
+                report(Event("warning", "", message=f"the row of line {line} is no longer in {file.path.name}"))
 
     return write_back

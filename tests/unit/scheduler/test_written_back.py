@@ -15,9 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hypergauge.cli.running.progress import show
 from hypergauge.core.errors import BadRequest
+from hypergauge.dashboards.terminal.progress import Progress
 from hypergauge.scheduler.experiment.csv_text import scan
 from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile, ExperimentFile, Row
+from hypergauge.scheduler.plan.file_plan import writer
 from tests.support.waiting import HUNG_SECONDS
 
 DATA = Path(__file__).parents[2] / "data" / "experiments"
@@ -209,3 +212,16 @@ def test_cells_are_those_of_the_standard_library(records: list[list[str]], newli
     theirs = csv.reader(io.StringIO(text.getvalue(), newline=""), skipinitialspace=True, strict=True)
     stripped = [[cell.strip() for cell in record] for record in theirs]
     assert ours == [record for record in stripped if any(record)]
+
+
+def test_the_warning_on_a_removed_row_names_the_file(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write("Experiment,Workload,File\n1,1,a\n1,1,b\n")
+    file = ExperimentFile.read(path)
+    path.write_text("Experiment,Workload,File\n1,1,a\n")
+    with Progress() as progress:
+        writer(file, lambda event: show(progress, event))({3: ("finished", RUN)})
+    assert capsys.readouterr().err == "! the row of line 3 is no longer in experiments.csv\n"
+    path.unlink()
+    with Progress() as progress:
+        writer(file, lambda event: show(progress, event))({2: ("finished", RUN)})
+    assert capsys.readouterr().err.startswith("! statuses were not written back: ")
