@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
+from hypergauge.core.listing import counted
 from hypergauge.core.terminal import Terminal
 from hypergauge.sql.server import replica
 from hypergauge.sql.server.database import Connection, Database
@@ -133,11 +134,6 @@ def every_attempt(attempts: str) -> bool:
     if attempts not in ("latest", "all"):
         raise BadRequest(f"--attempts is 'latest' or 'all', not {attempts!r}")
     return attempts == "all"
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun, such as ``1 run`` or ``2,000 samples``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def check_folder(file: Path) -> None:

@@ -261,7 +261,7 @@ def _describe(manifest: Manifest) -> str:
     rows = {table.name: table.rows for table in manifest.tables if table.schema == "bench"}
     mlflow = f", MLflow's {sum(table.rows for table in manifest.tables if table.schema == MLFLOW)} rows"
     return (
-        f"{rows.get('runs', 0)} runs, {rows.get('samples', 0)} samples{mlflow if manifest.scripts else ''}; "
+        f"{counted(rows.get('runs', 0), 'run')}, {counted(rows.get('samples', 0), 'sample')}{mlflow if manifest.scripts else ''}; "
         f"schema version {manifest.schema_version}"
     )
 

@@ -1,10 +1,15 @@
-"""Long lists as text."""
+"""Numbers of things and long lists, as text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["listed"]
+__all__ = ["counted", "listed"]
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, such as ``1 run`` or ``2,000 samples``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def listed(words: Sequence[str], most: int, separator: str = ", ") -> str:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.listing import counted
 from hypergauge.core.system.processes import is_alive
 from hypergauge.sql.queries.summaries import just_ended, unsummarised
-from hypergauge.sql.runs.selection import select_runs
+from hypergauge.sql.runs.selection import runs_by_id, select_runs
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["await_values"]
@@ -37,11 +38,11 @@ def await_values(
     while left := [run_id for run_id in ids if _delivers(settings, run_id)] or unsummarised(connection, ids):
         ids = [run_id for run_id in ids if run_id in just_ended(connection, _SETTLE_SECONDS)]
         if not ids:
-            notify(f"the last metrics of {_shown(left)} have not arrived yet")
+            notify(f"the last metrics of {_shown(connection, left)} have not arrived yet")
             return False
         if not announced and time.monotonic() - began > _QUIET_SECONDS:
             announced = True
-            notify(f"waiting for the last metrics of {_shown(left)}")
+            notify(f"waiting for the last metrics of {_shown(connection, left)}")
         time.sleep(_LOOK_SECONDS)
     return True
 
@@ -54,5 +55,8 @@ def _delivers(settings: Settings, run_id: str) -> bool:
     return is_alive(state.pid, state.created)
 
 
-def _shown(run_ids: Sequence[str]) -> str:
-    return f"run {run_ids[0][:8]}" if len(run_ids) == 1 else f"{len(run_ids)} runs"
+def _shown(connection: Connection, run_ids: Sequence[str]) -> str:
+    if len(run_ids) > 1:
+        return counted(len(run_ids), "run")
+    run = runs_by_id(connection, run_ids).get(run_ids[0])
+    return run.full_label if run else f"run {run_ids[0][:8]}"

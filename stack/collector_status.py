@@ -9,6 +9,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from hypergauge.core.listing import counted
 from hypergauge.dashboards.terminal import formatting
 
 __all__ = ["CollectorStatus"]
@@ -99,15 +100,21 @@ class CollectorStatus:
             parts.append(f"scrapes take {_milliseconds(self.scrape_seconds)}")
         if self.lag_seconds is not None:
             parts.append(f"begin {_milliseconds(self.lag_seconds)} late")
-        parts.append(f"spool {self.spool_records} records, {formatting.value_text('_bytes', self.spool_bytes)}")
-        parts += [f"{sum(found.values())} {what} ({_reasons(found)})" for what, found in self._problems() if found]
-        parts += [f"{self.retried} batches found written"] if self.retried else []
+        parts.append(
+            f"spool {counted(self.spool_records, 'record')}, {formatting.value_text('_bytes', self.spool_bytes)}"
+        )
+        parts += [
+            f"{counted(sum(found.values()), noun)} {what} ({_reasons(found)})"
+            for noun, what, found in self._problems()
+            if found
+        ]
+        parts += [f"{self.retried} {'batch' if self.retried == 1 else 'batches'} found written"] if self.retried else []
         if self.report_seconds > _REPORT_SECONDS:
             parts.append(f"last report to the database {formatting.duration(self.report_seconds)} ago")
         return "; ".join(parts)
 
-    def _problems(self) -> list[tuple[str, dict[str, Any]]]:
-        return [("scrapes failed", self.failed), ("lines dropped", self.dropped)]
+    def _problems(self) -> list[tuple[str, str, dict[str, Any]]]:
+        return [("scrape", "failed", self.failed), ("line", "dropped", self.dropped)]
 
 
 def _mean(metrics: dict[str, float], name: str) -> float | None:

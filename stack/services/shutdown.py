@@ -7,6 +7,7 @@ import contextlib
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, BenchError
 from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.listing import counted
 from hypergauge.core.services import Stack
 from hypergauge.core.system.polling import wait_until
 from hypergauge.scheduler.supervision import is_delivering, is_running
@@ -27,10 +28,12 @@ def shut_down(settings: Settings, *, force: bool) -> list[str]:
         Runs are running. With `force` they continue unmeasured.
     """
     stack = Stack(settings)
-    running = [folder.run_id[:8] for folder in RunFolder.all(settings.runs_dir) if is_running(folder)]
+    running = [_label(folder) for folder in RunFolder.all(settings.runs_dir) if is_running(folder)]
     if running and not force:
+        one = len(running) == 1
         raise BadRequest(
-            f"{len(running)} runs are running ({', '.join(running)}); `bench stop` ends them, --force leaves them running"
+            f"{counted(len(running), 'run')} {'is' if one else 'are'} running ({', '.join(running)}); "
+            f"`bench stop` ends {'it' if one else 'them'}, --force leaves {'it' if one else 'them'} running"
         )
     stack.keep(False)
     wait_until(lambda: not any(is_delivering(one) for one in RunFolder.all(settings.runs_dir)), _DELIVERY_SECONDS)
@@ -44,6 +47,13 @@ def shut_down(settings: Settings, *, force: bool) -> list[str]:
         # Exclusively, because a command that holds the stack restarts dead services.
         stack.exclusively(lambda: names.extend(stack.stop_all()))
     return names
+
+
+def _label(folder: RunFolder) -> str:
+    try:
+        return str(folder.spec()["label"])
+    except (OSError, ValueError, KeyError):
+        return folder.run_id[:8]
 
 
 def shut_down_unused(settings: Settings) -> None:

@@ -46,7 +46,7 @@ def test_a_run_that_has_just_ended_is_waited_for(here: Settings, world: World, m
             connection.execute("update runs set summarised = true")
 
     def report(words: str) -> None:
-        assert words == f"waiting for the last metrics of run {folder.run_id[:8]}"
+        assert words == "waiting for the last metrics of 20/1/1"
         threading.Thread(target=arrive).start()
 
     assert await_values(world.connection, here, ["20"], report)
@@ -54,11 +54,11 @@ def test_a_run_that_has_just_ended_is_waited_for(here: Settings, world: World, m
 
 
 def test_one_that_does_not_settle_is_given_up(here: Settings, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = run_of(here, world, time.time() - 1)
+    run_of(here, world, time.time() - 1)
     monkeypatch.setattr(freshness, "_SETTLE_SECONDS", 1.5)
     messages: list[str] = []
     assert not await_values(world.connection, here, ["20"], messages.append)
-    assert messages == [f"the last metrics of run {folder.run_id[:8]} have not arrived yet"]
+    assert messages == ["the last metrics of 20/1/1 have not arrived yet"]
 
 
 def test_no_run_waits_for_others(here: Settings, world: World) -> None:

@@ -242,10 +242,10 @@ def test_the_command_reports_what_it_did(full: World, empty: Empty, tmp_path: Pa
     there = empty(Flavour.POSTGRESQL)
     with start(full.database, "backup", tmp_path / "file") as process:
         _, messages = process.communicate()
-    assert "6 runs, 7500 samples; schema version" in messages
+    assert "6 runs, 7,500 samples; schema version" in messages
     with start(there, "restore", tmp_path / "file") as process:
         _, messages = process.communicate()
-    assert "6 runs, 7500 samples" in messages
+    assert "6 runs, 7,500 samples" in messages
     with start(there, "restore", tmp_path / "file") as process:
         _, messages = process.communicate()
     assert process.returncode == 2

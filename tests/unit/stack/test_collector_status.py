@@ -48,6 +48,18 @@ def test_a_collector_that_has_just_begun() -> None:
     assert status.line() == "0 samples/s of 0 series; no targets; spool 0 records, 0 B"
 
 
+def test_one_of_each_is_singular() -> None:
+    metrics = CollectorMetrics()
+    metrics.spool_records.set(1)
+    metrics.dropped.labels("repeated").inc()
+    metrics.replayed_batches.inc()
+    assert (
+        CollectorStatus.parse(generate_latest(metrics.registry).decode())
+        .line()
+        .endswith("; spool 1 record, 0 B; 1 line dropped (repeated 1); 1 batch found written")
+    )
+
+
 def test_one_that_does_not_answer() -> None:
     assert CollectorStatus.read("http://127.0.0.1:1/metrics") is None
 
