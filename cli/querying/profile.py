@@ -113,10 +113,11 @@ def _show(found: Sequence[Content], top: int) -> None:
 
 
 def _show_difference(found: Sequence[Compared], top: int) -> None:
-    from hypergauge.dashboards.terminal.profiles import comparison_tables, verdict
+    from hypergauge.dashboards.terminal.profiles import comparison_table, verdict
 
     out = console()
     for one in found:
-        for kind, made in zip(one.kinds, comparison_tables(one, top, out.width), strict=True):
-            out.print(made)
+        for kind in one.kinds:
+            if (made := comparison_table(one, kind, top, out.width)) is not None:
+                out.print(made)
             out.print(verdict(one, kind))

@@ -11,7 +11,7 @@ from hypergauge.dashboards.terminal.fitting import Field, fitted
 from hypergauge.insight.profiles import Compared, Content, Kind
 from hypergauge.sql.runs.profiles import Profile, ProfileEntry
 
-__all__ = ["comparison_tables", "profile_tables", "seconds_text", "verdict"]
+__all__ = ["comparison_table", "profile_tables", "seconds_text", "verdict"]
 
 # Names of kernels are declarations with templates.
 _LONGEST_NAME = 120
@@ -36,29 +36,33 @@ def profile_tables(content: Content, top: int, width: int) -> Iterator[Table]:
         )
 
 
-def comparison_tables(found: Compared, top: int, width: int) -> Iterator[Table]:
-    """Yield a table of each kind of entries, those with the largest difference first."""
+def comparison_table(found: Compared, kind: Kind, top: int, width: int) -> Table | None:
+    """Return the table of the entries of a kind that differ, the largest difference first; ``None`` if none does."""
     here, there = found.profile.run.full_label, found.against.run.full_label
-    for kind in found.kinds:
-        shown = [one for one in kind.changes if one.difference][:top]
-        yield fitted(
-            [
-                Field(_plural(kind.kind), [_name(one.name) for one in shown], wraps=True),
-                Field(f">{here}", [seconds_text(one.seconds) for one in shown], 0),
-                Field(f">{there}", [seconds_text(one.before) for one in shown], 1),
-                Field(">difference", [_signed(one.difference) for one in shown]),
-                Field(">share", ["" if one.share is None else f"{one.share:.0%}" for one in shown]),
-            ],
-            width,
-            title=escape(f"self time per {found.per}, by {found.profile.profile.profiler}"),
-            notes=_left(len(kind.changes), len(shown)),
-        )
+    changed = [one for one in kind.changes if one.difference]
+    if not changed:
+        return None
+    shown = changed[:top]
+    return fitted(
+        [
+            Field(_plural(kind.kind), [_name(one.name) for one in shown], wraps=True),
+            Field(f">{here}", [seconds_text(one.seconds) for one in shown], 0),
+            Field(f">{there}", [seconds_text(one.before) for one in shown], 1),
+            Field(">difference", [_signed(one.difference) for one in shown]),
+            Field(">share", ["" if one.share is None else f"{one.share:.0%}" for one in shown]),
+        ],
+        width,
+        title=escape(f"self time per {found.per}, by {found.profile.profile.profiler}"),
+        notes=_left(len(changed), len(shown)),
+    )
 
 
 def verdict(found: Compared, kind: Kind) -> str:
     """Return which entry accounts for the difference of a kind."""
     here, there = found.profile.run.full_label, found.against.run.full_label
     times = f"{seconds_text(kind.seconds)} per {found.per} in {here}, {seconds_text(kind.before)} in {there}"
+    if not any(one.difference for one in kind.changes):
+        return f"{times}; no {'entry' if kind.kind == 'memory' else kind.kind} differs."
     if kind.cause is None:
         return f"{times}; no single entry accounts for a difference."
     name, share = kind.cause

@@ -19,6 +19,7 @@ from hypergauge.sql.ingest.software import SpanRecord, store_spans
 from hypergauge.sql.runs.profiles import next_number, profile_stacks, store_profile
 from hypergauge.sql.runs.profiles import profiles as stored
 from hypergauge.sql.runs.selection import RunInfo, select_run
+from tests.conftest import Command
 from tests.support.world import World, rows
 
 FUNCTIONS = {("main", "step", "forward"): 3.0, ("main", "step"): 1.0, ("main", "load"): 1.0}
@@ -154,6 +155,20 @@ def test_a_difference_without_one_cause_names_none(world: World, start: float) -
     [kind] = found.kinds
     assert kind.cause is None
     assert "no single entry accounts" in verdict(found, kind)
+
+
+def test_a_profile_against_itself_says_that_nothing_differs(
+    world: World, start: float, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in world.database.settings.environment().items():
+        monkeypatch.setenv(name, value)
+    store(world, run(world, start, 1), {("a",): 1.0, ("b",): 1.0})
+    store(world, run(world, start, 2), {("a",): 1.0, ("b",): 2.0})
+    assert command("profile", "20/1/1", "--against", "20/1/1") == (
+        0, "2.00 s per run in 20/1/1, 2.00 s in 20/1/1; no function differs.\n", "",
+    )  # fmt: skip
+    shown = command("profile", "20/1/2", "--against", "20/1/1", "--top", "1")[1]
+    assert "more: --top" not in shown, "of those that differ"
 
 
 def test_live_profiles_are_compared_by_the_second(world: World, start: float) -> None:
