@@ -19,6 +19,7 @@ _CANONICAL = {name.casefold(): name for name in COLUMNS}
 _GUARDED = tuple(name for name in COLUMNS if name not in ("Name", "Status", "Run", "File", "Model", "Data"))
 # Long spelling of a column, by its stem.
 _LONG = {"parameter": "Params"}
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,10 @@ class Table:
                 yield Problem(cell.line, cell.column, f"there is a column {cell.text!r} already")
             seen.add(name)
         missing = [name for name in REQUIRED if name not in self.columns]
+        if missing and (separator := self._separator()):
+            what = f"the columns are separated by {separator}: separate them by commas"
+            yield Problem(self.header[0].line, self.header[0].column, what)
+            return
         for cell in self.unknown:
             near = _near_miss(cell.text)
             if near in self.columns:
@@ -65,6 +70,16 @@ class Table:
     def unknown(self) -> tuple[Cell, ...]:
         """Named columns that the scheduler ignores."""
         return tuple(cell for cell in self.header if cell.text and cell.text.casefold() not in _CANONICAL)
+
+    def _separator(self) -> str | None:
+        """Return what separates the columns if it is no comma, as in files of spreadsheets in many languages."""
+        if len(self.header) > 1:
+            return None
+        for character, name in _SEPARATORS.items():
+            names = {name.strip().strip('"').casefold() for name in self.header[0].text.split(character)}
+            if {name.casefold() for name in REQUIRED} <= names:
+                return name
+        return None
 
     def _missing(self, name: str, message: str) -> Problem:
         unknown = {cell.text: cell for cell in self.unknown}
