@@ -47,18 +47,19 @@ def status(json: Json = False) -> None:
 
 def _show_services(found: Status) -> None:
     out = console()
-    out.print(f"database   {_word(found.database.up)}  {escape(found.database.text)}")
+    width = max(map(len, ("database", *found.services, *(gpu.label for gpu in found.gpus)))) + 2
+    out.print(f"{'database':<{width}}{_word(found.database.up)}  {escape(found.database.text)}")
     if found.reads is not None:
         well, text = found.reads.describe_reads(found.database)
-        out.print(f"reads      {_word(found.reads.up)}  {'' if well else '[yellow]![/] '}{escape(text)}")
+        out.print(f"{'reads':<{width}}{_word(found.reads.up)}  {'' if well else '[yellow]![/] '}{escape(text)}")
     for name, (up, url) in found.services.items():
-        out.print(f"{name:<10} {_word(up)}  {url}")
+        out.print(f"{name:<{width}}{_word(up)}  {url}")
         if name == "collector" and found.collector is not None:
-            out.print(f"           {escape(found.collector.line())}")
+            out.print(f"{'':<{width}}{escape(found.collector.line())}")
     if not found.services:
         out.print("no services run; `bench schedule` starts what it needs, `bench up` keeps it up")
     for gpu in found.gpus:
-        out.print(f"{gpu.label:<10} {escape(gpu.describe())}")
+        out.print(f"{gpu.label:<{width}}{escape(gpu.describe())}")
 
 
 def _show_runs(found: Measured) -> None:

@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from hypergauge.core.config.settings import Settings
-from hypergauge.core.services import free_port
+from hypergauge.core.services import Service, free_port
 from hypergauge.sql.ingest import targets
 from hypergauge.sql.ingest.targets import TargetRow, TargetState
 from hypergauge.sql.schema.flavour import Flavour
@@ -74,6 +75,17 @@ def test_a_host_on_which_nothing_is_measured_is_named(world: World, monkeypatch:
         world.end(other, time.time() - 1, time.time())
     assert len(output) == 1, "once, and of no other user's runs"
     assert words in output[0]
+
+
+def test_services_with_long_names_line_up(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, dsn=f"host=127.0.0.1 port={free_port()} dbname=x connect_timeout=2")
+    (tmp_path / "stack").mkdir()
+    for name in ("exporter-process", "mlflow"):
+        service = Service(name, os.getpid(), 0.0, "http://127.0.0.1:9", "http://127.0.0.1:9/health")
+        (tmp_path / "stack" / f"{name}.service").write_text(json.dumps(asdict(service)))
+    lines = [line for line in bench(settings, "status").splitlines() if " down" in line]
+    assert [line.split()[0] for line in lines] == ["database", "exporter-process", "mlflow"]
+    assert {line.index(" down") for line in lines} == {len("exporter-process") + 1}
 
 
 def test_unreachable_services_are_unknown(tmp_path: Path) -> None:
