@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -114,6 +115,42 @@ def test_a_run_that_cuts_both_its_samples_short_is_measured_all_the_time(world: 
     ).fetchall()
     assert coverage > 0.95
     assert intervals == {"process": 1}
+
+
+@pytest.mark.parametrize(
+    "dts", [(0.2,), (0.06, 1.0), (0.11, 0.53), (1.0, 0.06), (0.06, 1.0, 0.12), (0.06, 1.0, 1.0, 0.118)]
+)
+def test_a_run_of_a_few_samples_is_measured_all_the_time(world: World, dts: tuple[float, ...]) -> None:
+    made = world.run(START, START + sum(dts))
+    write_own(world, made, dts)
+    for _ in ("computed", "stored"):
+        assert coverage_of(world) == [pytest.approx(1, abs=0.01)]
+        world.connection.execute("select summarise(run_id) from runs")
+
+
+def test_a_gap_of_a_run_of_a_few_samples_is_none_of_its_time(world: World) -> None:
+    """Other series of the same exporter, which is scraped between runs, show its interval."""
+    made = world.run(START, START + 40)
+    write_own(world, made, (1.0, 38.0, 1.0))
+    times = [START - 60 + at for at in (*range(61), *range(99, 150))]
+    world.write(
+        world.gauge("bench_exporter_cpu_seconds_total", times, [0.1] * len(times), {"exporter": "process"}, "process")
+    )
+    for _ in ("computed", "stored"):
+        assert coverage_of(world) == [pytest.approx(3 / 40, abs=0.01)]
+        world.connection.execute("select summarise(run_id) from runs")
+
+
+def write_own(world: World, run: str, dts: Iterable[float]) -> None:
+    """Write the seconds of each sample of a run from its start on."""
+    at = START
+    for dt in dts:
+        at += dt
+        world.write(world.gauge(CPU, [at - 1e-3], [1.0], {"run_id": run}, "process", dt=dt))
+
+
+def coverage_of(world: World) -> list[float]:
+    return [share for (share,) in world.connection.execute("select coverage from run_quality")]
 
 
 def test_few_samples_do_not_show_the_interval(world: World) -> None:

@@ -189,6 +189,18 @@ def test_values_of_a_part_of_the_time(world: World, runs: list[str]) -> None:
     ]
 
 
+@pytest.mark.parametrize(("readings", "noted"), [(3, False), (2, True)])
+def test_a_gauge_of_a_short_run_lacks_less_than_an_interval(
+    world: World, runs: list[str], readings: int, noted: bool
+) -> None:
+    short = world.run(START + 600, START + 603.5, workload=9)
+    measured(world, short, START + 599.3, seconds=readings)
+    for _ in ("computed", "stored"):
+        found = [code for code, _, _ in notices(world, [*runs, short], ["threads"])]
+        assert ("partial_coverage" in found) is noted
+        world.connection.execute("select summarise(run_id) from runs")
+
+
 def test_runs_that_are_simulated_profiled_or_not_over(world: World, runs: list[str]) -> None:
     world.connection.execute("update runs set simulated = true where run_id = any(%s)", (runs[:2],))
     world.connection.execute("update runs set profilers = 'nsys' where run_id = %s", (runs[2],))

@@ -82,12 +82,20 @@ begin
         select min(series_id), min(target_id), quantity, scope, metric, device, combine, time, max(value),
                max(dt)
         from read where once group by quantity, scope, metric, device, combine, time
-    ), intervals as materialized (
-        -- One series per source yields the interval of all its series.
-        select quantity, scope, metric, target_id, least(percentile_disc(0.5) within group (order by dt), 60) as interval
-        from points
-        where dt > 0 and series_id in (select min(series_id) from sources group by quantity, scope, metric, target_id, device)
+    ), own as materialized (
+        -- One series per source yields the interval of all its series. The first and the last sample are cut short.
+        select quantity, scope, metric, target_id, min(series_id) as series_id, max(n) as n,
+               coalesce(percentile_disc(0.5) within group (order by dt) filter (where nth between 2 and n - 1), max(dt)) as usual
+        from (select quantity, scope, metric, target_id, series_id, dt,
+                     row_number() over (partition by series_id order by time) as nth, count(*) over (partition by series_id) as n
+              from points
+              where dt > 0 and series_id in (select min(series_id) from sources group by quantity, scope, metric, target_id, device)) x
         group by quantity, scope, metric, target_id
+    ), intervals as materialized (
+        -- Three samples do not tell an interval from a gap.
+        select quantity, scope, metric, target_id,
+               least(coalesce(case when n < 4 then usual_interval(p_run, series_id) end, usual), 60) as interval
+        from own
     ), paced as materialized (
         select quantity, scope, metric, device, max(interval) as interval, count(distinct target_id) > 1 as apart
         from sources left join intervals using (quantity, scope, metric, target_id) group by quantity, scope, metric, device

@@ -1,8 +1,8 @@
 -- Notices of charts: facts to know before curves are compared.
 
 -- Return the series that `run_chart` draws for runs and quantities: scope, metrics, and whether it is drawn. For ended runs
--- also the share of their time that was measured, the sampling interval in seconds (a rough one where no other run of the
--- quantity has a different one), and whether there is no sample at all.
+-- also the share of their time that was measured (1 for a gauge that lacks less than an interval), the sampling interval in
+-- seconds (a rough one where no other run of the quantity has a different one), and whether there is no sample at all.
 create or replace function bench_dashboard.chart_lines(p_runs text[], p_quantities text[], p_max_series integer,
                                        p_scopes text[] default null)
 returns table (run_id text, run text, quantity text, scope text, metrics text[], share float8, every float8, empty boolean,
@@ -26,14 +26,20 @@ language sql stable as $$
     ), lines as (
         select c.*, x.n, x.seconds, x.seen, x.seen / nullif(x.n - 1, 0) as rough
         from chosen c left join measured x using (run_id, quantity, scope)
+    ), paced as (
+        select l.*, s.counts,
+               -- Samples are read only where intervals may differ: a rough one of 30 samples is at most a tenth too long.
+               case when min(n) over one >= 30 and max(rough) over one < 1.3 * min(rough) over one then rough
+                    when seen > 0 then coalesce(case when n < 3 then usual_interval(run_id, series_id) end,
+                                                sampling_interval(seen, n, series_id, started_at, ended_at)) end as every
+        from lines l join series s using (series_id) window one as (partition by l.quantity)
     )
-    select run_id, run, quantity, scope, metrics, seen / nullif(lasted, 0),
-           -- Samples are read only where intervals may differ: a rough one of 30 samples is at most a tenth too long.
-           case when min(n) over one >= 30 and max(rough) over one < 1.3 * min(rough) over one then rough
-                when seen > 0 then sampling_interval(seen, n, series_id, started_at, ended_at) end,
-           ended and coalesce(seconds, 0) = 0,
+    -- A gauge has no value between its last reading and the end of the run, for less than an interval.
+    select run_id, run, quantity, scope, metrics,
+           case when counts is not true and lasted - seen < every then 1 else seen / nullif(lasted, 0) end,
+           every, ended and coalesce(seconds, 0) = 0,
            p_max_series is null or dense_rank() over (partition by quantity order by nth) <= p_max_series
-    from lines window one as (partition by quantity)
+    from paced
 $$;
 
 -- Return the software metrics of runs that were NaN or infinite, which are stored as null, and the first such step.

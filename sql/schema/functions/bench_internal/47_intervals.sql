@@ -28,6 +28,32 @@ begin
         where usual is not null);  -- `least` of null and 60 is 60
 end $$;
 
+-- Return the usual seconds between samples of a series, for a run with too few of them to show it: from samples around the run, else
+-- those stored with its summary; null where unknown. A process has no samples around its run: of these the interval that the run
+-- chose counts, else that of the same target's series of the host and the GPUs.
+create or replace function bench_internal.usual_interval(p_run text, p_series integer) returns float8 language plpgsql stable as $$
+begin
+    return (
+        select coalesce(
+            case when p.kind = 'process' then (r.exporters ->> t.listener)::float8 end,
+            -- An imported run brings no samples around it, and its series have no target.
+            case when s.target_id is null and r.summarised
+                 then (select min(seconds::float8) from jsonb_each_text(r.intervals) as i (exporter, seconds)
+                       having min(seconds::float8) = max(seconds::float8)) end,
+            (select percentile_disc(0.5) within group (
+                        order by scrape_interval(f.series_id, null, r.started_at - interval '5 min',
+                                                 least(coalesce(r.ended_at, now()) + interval '5 min', now())))
+             from (select s.series_id where p.kind <> 'process'
+                   union all
+                   (select o.series_id from series o join places q using (place_id)
+                    where p.kind = 'process' and q.kind <> 'process' and o.target_id = s.target_id
+                      and o.place_id in (select place_id from run_sets where run_id = p_run)
+                    order by o.series_id desc limit 5)) f),
+            case when r.summarised then (r.intervals ->> t.listener)::float8 end)
+        from runs r cross join series s join places p using (place_id) left join targets t using (target_id)
+        where r.run_id = p_run and s.series_id = p_series);
+end $$;
+
 -- Return the sampling interval of a run in seconds, from the summary of a quantity: `p_seen` seconds in `p_n` samples. Where these are
 -- few it is that of a series' samples, as long as they are stored: the run cuts the first and the last one short.
 create or replace function bench_internal.sampling_interval(
