@@ -14,6 +14,7 @@ from hypergauge.insight.comparison.comparison import compare
 from hypergauge.insight.comparison.trust import trust
 from hypergauge.sql.ingest.software import SoftwareMetric, store_software_metrics
 from hypergauge.sql.ingest.tensors import store_problems
+from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.runs.selection import select_runs
 from tests.support.world import World
 
@@ -187,6 +188,36 @@ def test_values_of_a_part_of_the_time(world: World, runs: list[str]) -> None:
     assert notices(world, [*runs, short], ["threads"]) == [
         ("partial_coverage", ["20/9/1"], {"metrics": ["threads"], "shares": [pytest.approx(0.4, abs=0.01)]})
     ]
+
+
+def test_runs_shorter_than_the_interval_have_no_other_interval(world: World) -> None:
+    """The exporter's own series show its interval; after the raw samples only the stored one does."""
+    start = START - 60 * 86_400
+    times = [start - 10 + n for n in range(150)]
+    labels = {"exporter": "process"}
+    world.write(world.gauge("bench_exporter_cpu_seconds_total", times, [0.1] * len(times), labels, "process"))
+    parts = [[0.3], [0.1, 0.2], [0.2, 0.1], [0.15, 0.15], [1.0] * 30]
+    runs = []
+    for n, dts in enumerate(parts):
+        begin = start + 10 * n + 0.2
+        runs.append(world.run(begin, begin + sum(dts), workload=n + 1))
+        ends = [begin + sum(dts[: at + 1]) - 1e-3 for at in range(len(dts))]
+        world.write(
+            *(
+                world.gauge("bench_process_cpu_seconds_total", [end], [1.0], {"run_id": runs[-1]}, "process", dt=dt)
+                for end, dt in zip(ends, dts, strict=True)
+            )
+        )
+    for state in ("raw samples", "their summaries", "no raw samples"):
+        assert notices(world, runs, ["cpu_usage"], seconds=30) == [], state
+        found = dict(world.connection.execute("select run_id, interval_seconds from run_quality").fetchall())
+        assert [found[run] for run in runs] == pytest.approx([1.0] * 5, abs=0.05), state
+        world.connection.execute("select summarise(run_id) from runs where not summarised")
+        if state == "their summaries":
+            world.refresh()
+            aggregates.keep_raw(world.connection, 30)
+            aggregates.maintain(world.connection)
+            assert world.connection.execute("select count(*) from samples").fetchone() == (0,)
 
 
 @pytest.mark.parametrize(("readings", "noted"), [(3, False), (2, True)])

@@ -248,9 +248,8 @@ select r.run_id,
        case when q.seen > 0 or r.exporters is null or r.exporters ? 'process' then
        least(1, coalesce(q.seen, 0) / greatest(extract(epoch from coalesce(r.ended_at, now()) - r.started_at), 1e-6))::float8
            end as coverage,
-       coalesce(sampling_interval(q.seen, q.n, (select min(s.series_id) from places p join series s using (place_id)
-                                       where p.run_id = r.run_id and p.kind = 'process' and s.quantity = 'cpu_usage'),
-                         r.started_at, coalesce(r.ended_at, now())),
+       coalesce(case when q.n < 3 then usual_interval(r.run_id, q.series_id) end,
+                sampling_interval(q.seen, q.n, q.series_id, r.started_at, coalesce(r.ended_at, now())),
                 (select min(seconds::float8) from jsonb_each_text(r.intervals) as i(exporter, seconds)
                  where not r.exporters ? 'process')) as interval_seconds,
        m.simulated, m.profiled, m.shared,
@@ -264,6 +263,8 @@ select r.run_id,
 from runs r join run_flags m using (run_id)
 left join lateral (  -- a left join, since the planner leaves it out where only other columns are read
     select max(coalesce(seen, seconds)) filter (where own) as seen, max(n) filter (where own) as n,
+           (select min(s.series_id) from places p join series s using (place_id)
+            where p.run_id = r.run_id and p.kind = 'process' and s.quantity = 'cpu_usage') as series_id,
            max(max) filter (where not own) > 0 as throttled
     from (select s.*, quantity = 'cpu_usage' as own from run_summary_of(array[r.run_id], '{cpu_usage,gpu_throttled}') s
           where metric is null and (scope = 'process' or quantity = 'gpu_throttled')) x) q on true;
@@ -283,8 +284,9 @@ end $$;
 
 -- Return the seconds between scrapes of a series in some run sets. Few samples show too little: then those that the run chose
 -- count, else those around it.
+drop function if exists bench_internal.listener_interval(integer, integer[], timestamptz, timestamptz, float8);
 create or replace function bench_internal.listener_interval(
-    p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz, p_chosen float8
+    p_run text, p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz, p_chosen float8
 ) returns float8 language plpgsql stable as $$
 begin
     if (select count(*) from (select from bounded_samples
@@ -292,7 +294,7 @@ begin
                                 and time < p_to and first < p_to and dt > 0 limit 5) few) = 5 then
         return scrape_interval(p_series, p_sets, p_from, p_to);
     end if;
-    return coalesce(p_chosen, scrape_interval(p_series, null, p_from - interval '5 min', least(p_to, now()) + interval '5 min'));
+    return coalesce(p_chosen, usual_interval(p_run, p_series), scrape_interval(p_series, p_sets, p_from, p_to));
 end $$;
 
 -- Return the exporters that measured runs, by their series; for a running run, those of all series of its resources. For an ended
@@ -317,7 +319,7 @@ returns table (run_id text, listeners text[], intervals jsonb) language sql stab
         group by p.run_id, p.summarised, p.exporters, p.place_id, p.sets, p.low, p.high, s.target_id, s.listener
     ), measured as (
         select run_id, listener,
-               max((select max(listener_interval(s, sets, low, high, (exporters ->> listener)::float8))
+               max((select max(listener_interval(run_id, s, sets, low, high, (exporters ->> listener)::float8))
                     from unnest(series[:2]) s where summarised)) as seconds
         from given where not summarised and exporters is null or has_measured(series, sets, low, high)
         group by run_id, listener

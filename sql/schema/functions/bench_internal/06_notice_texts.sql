@@ -54,10 +54,11 @@ returns text language sql immutable as $$
     from rows from (unnest(p_runs), jsonb_array_elements_text(p_shares)) with ordinality as x (run, share, nth)
 $$;
 
--- Return runs by their intervals: `every 1 s in 20/1/1, 20/1/2; every 5 s in 20/1/3`.
+-- Return runs by the first six of their intervals: `every 1 s in 20/1/1, 20/1/2; every 5 s in 20/1/3`.
 create or replace function bench_internal.notice_every(p_runs text[], p_seconds jsonb) returns text language sql immutable as $$
-    select string_agg(format('every %s s in %s', notice_number(seconds), runs), '; ' order by seconds)
-    from (select seconds::numeric, some_of(array_agg(run order by nth)) as runs
+    select string_agg(format('every %s s in %s', notice_number(seconds), runs), '; ' order by seconds) filter (where nth <= 6)
+           || case when count(*) > 6 then format('; %s more intervals', count(*) - 6) else '' end
+    from (select seconds::numeric, some_of(array_agg(run order by nth)) as runs, row_number() over (order by seconds::numeric) as nth
           from rows from (unnest(p_runs), jsonb_array_elements_text(p_seconds)) with ordinality as x (run, seconds, nth)
           group by seconds::numeric) each
 $$;
