@@ -173,6 +173,19 @@ def test_a_running_run_that_chose_no_exporter_is_measured_by_none(world: World) 
     assert notice.text == "Measured by no exporter."
 
 
+def test_a_running_run_is_not_measured_by_an_exporter_that_is_gone(world: World) -> None:
+    world.run(time.time() - 300)
+    times = [START - 60 + at for at in range(60)]
+    for metric, exporter in (("node_load1", "host"), ("node_load5", "node")):
+        world.write(world.gauge(metric, times, [1.0] * 60, exporter=exporter))
+    for exporter, seconds in (("host", 2), ("node", 600)):
+        world.connection.execute(
+            "update targets set last_seen = now() - make_interval(secs => %s) where listener = %s", (seconds, exporter)
+        )
+    [notice] = [one for one in shown(world) if one.code.startswith("measured")]
+    assert notice.values["exporters"] == ["host"]
+
+
 def rows_of(world: World) -> list[float]:
     return [every for (every,) in world.connection.execute("select interval_seconds from run_quality")]
 

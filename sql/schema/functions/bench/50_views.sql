@@ -297,8 +297,8 @@ begin
     return coalesce(p_chosen, usual_interval(p_run, p_series), scrape_interval(p_series, p_sets, p_from, p_to));
 end $$;
 
--- Return the exporters that measured runs, by their series; for a running run, those of all series of its resources. For an ended
--- run also the seconds between their scrapes.
+-- Return the exporters that measured runs, by their series; for a running run, those of all series of its resources whose targets
+-- were seen since its start. For an ended run also the seconds between their scrapes.
 create or replace function bench_internal.measuring_listeners(p_runs text[])
 returns table (run_id text, listeners text[], intervals jsonb) language sql stable as $$
     with placed as materialized (
@@ -306,16 +306,16 @@ returns table (run_id text, listeners text[], intervals jsonb) language sql stab
                max(coalesce(rs.ended_at, 'infinity')) as high
         from run_sets rs join runs r using (run_id) where rs.run_id = any(p_runs) group by rs.run_id, r.summarised, r.exporters, rs.place_id
     ), sources as materialized (
-        select s.place_id, s.quantity, s.metric, t.target_id, t.listener, min(s.series_id) as series_id
+        select s.place_id, s.quantity, s.metric, t.target_id, t.listener, seen_until(t.last_seen) as seen_until, min(s.series_id) as series_id
         from series s join targets t using (target_id) where s.place_id = any(array(select place_id from placed))
         group by s.place_id, s.quantity, s.metric, t.target_id, t.listener
     ), given as (
         -- A few series of a target suffice to know whether it measured.
         select p.run_id, p.summarised, p.exporters, s.listener, p.sets, p.low, p.high, (array_agg(s.series_id order by s.series_id))[:5] as series
         from placed p join sources s using (place_id)
-        where not p.summarised
-           or exists (select from stored_summaries x
-                      where (x.run_id, x.quantity, x.metric) = (p.run_id, s.quantity, s.metric))
+        where case when p.summarised then exists (select from stored_summaries x
+                                                  where (x.run_id, x.quantity, x.metric) = (p.run_id, s.quantity, s.metric))
+                   else s.seen_until >= p.low end
         group by p.run_id, p.summarised, p.exporters, p.place_id, p.sets, p.low, p.high, s.target_id, s.listener
     ), measured as (
         select run_id, listener,
