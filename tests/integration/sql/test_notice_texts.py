@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hypergauge.dashboards.terminal.formatting import duration
 from hypergauge.sql.queries.notices import Fact, Reason, notices
 from tests.support.world import World
 
@@ -232,6 +233,13 @@ def test_a_target_that_was_never_tried_has_no_best_value(world: World) -> None:
     reason = Reason("target_missed", {"target": "loss<=0.3", "best": None})
     [notice] = notices(world.connection, [Fact("not_aligned", RUNS[:1], reason.as_dict())])
     assert notice.text == "20/1/1 is left out: it never reached loss<=0.3."
+
+
+@pytest.mark.parametrize("seconds", [0, 0.031, 0.94, 0.96, 2, 59.94, 60, 187.4, 3599.4, 7387, 90_000])
+def test_a_run_that_ended_early_lasted_as_long_as_in_tables(world: World, seconds: float) -> None:
+    reason = Reason("run_ended_early", {"run": "20/1/2", "status": "failed", "seconds": seconds})
+    [notice] = notices(world.connection, [Fact("not_aligned", RUNS[:1], reason.as_dict())])
+    assert notice.text == f"20/1/1 is left out: 20/1/2 failed after {duration(seconds)}."
 
 
 def test_a_failure_without_a_cause_has_its_status(world: World) -> None:

@@ -42,6 +42,16 @@ create or replace function bench_internal.notice_duration(p_seconds numeric) ret
     select case when p_seconds < 120 then round(p_seconds) || ' s' else make_interval(secs => round(p_seconds)::float8)::text end
 $$;
 
+-- Return the duration of a run as tables show it: `20 ms`, `4.2 s`, `3:07`, `2:03:07`.
+create or replace function bench_internal.notice_run_time(p_seconds numeric) returns text language sql immutable as $$
+    select case when p_seconds < 0.95 then round(1000 * p_seconds) || ' ms'
+                when p_seconds < 60 then round(p_seconds, 1) || ' s'
+                else concat(nullif(div(minutes, 60), 0) || ':',
+                            case when minutes < 60 then minutes::text else lpad(mod(minutes, 60)::text, 2, '0') end,
+                            ':', lpad(mod(round(p_seconds), 60)::text, 2, '0')) end
+    from (select div(round(p_seconds), 60) as minutes) x
+$$;
+
 -- Return a bound of time exactly: `0.5 s`, `00:02:30`.
 create or replace function bench_internal.notice_bound(p_seconds numeric) returns text language sql immutable as $$
     select case when p_seconds < 120 then trim_scale(p_seconds) || ' s' else make_interval(secs => p_seconds::float8)::text end
@@ -142,9 +152,9 @@ create or replace function bench_internal.notice_reason(p_values jsonb) returns 
                 from jsonb_array_elements(p_values -> 'passes') with ordinality as x (pass, nth))
         when 'run_running' then format('%s is running', p_values ->> 'run')
         when 'run_ended_early' then
-            format('%s %s after %s s', p_values ->> 'run',
+            format('%s %s after %s', p_values ->> 'run',
                    case p_values ->> 'status' when 'timeout' then 'ran into its time limit' else p_values ->> 'status' end,
-                   round((p_values ->> 'seconds')::numeric, 1))
+                   notice_run_time((p_values ->> 'seconds')::numeric))
         when 'gpu_used_by_others' then format('%s used the GPU of %s, too', notice_some(p_values -> 'others'), p_values ->> 'run')
         when 'never_overlapped' then 'the runs never overlapped all at once'
         end
