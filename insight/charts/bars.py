@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -84,7 +84,7 @@ def bars(
         quantities = [metric for metric in about.metrics if metric not in (*about.logged, *about.tensors)]
         about = replace(about, facts=tuple(measured(connection, (), quantities, scopes, about.parts)))
     found = sorted(
-        (*_measured(about, by), *_logged(connection, about), *_tensors(connection, about)),
+        (*_measured(about, by), *_recorded(about, _logged(connection, about) | _tensors(connection, about))),
         key=lambda one: about.sort_key(*one[:3]),
     )
     made = (
@@ -119,32 +119,35 @@ def _measured(about: Subject, by: str) -> Iterator[Found]:
                 yield quantity, label, scope, _together([one.mean for one in facts])
 
 
-def _logged(connection: Connection, about: Subject) -> Iterator[Found]:
-    last = {
+def _recorded(about: Subject, last: Mapping[tuple[str, str], float]) -> Iterator[Found]:
+    """Yield bars of the last values, by run id and metric."""
+    for label, group in about.groups.items():
+        for metric in dict.fromkeys((*about.logged, *about.tensors)):
+            if values := [last[run.run_id, metric] for run in group if (run.run_id, metric) in last]:
+                yield metric, label, "", _together(values)
+
+
+def _logged(connection: Connection, about: Subject) -> dict[tuple[str, str], float]:
+    return {
         (one.run_id, one.key): one.value
         for one in final_metrics(connection, about.run_ids, parts=about.parts)
-        if one.value is not None
+        if one.value is not None and one.key in about.logged
     }
-    for label, group in about.groups.items():
-        for key in about.logged:
-            if values := [last[run.run_id, key] for run in group if (run.run_id, key) in last]:
-                yield key, label, "", _together(values)
 
 
-def _tensors(connection: Connection, about: Subject) -> Iterator[Found]:
+def _tensors(connection: Connection, about: Subject) -> dict[tuple[str, str], float]:
+    last: dict[tuple[str, str], float] = {}
     for name, metric in about.tensors.items():
         if metric.several:
             raise BadRequest(f"{name!r} is {len(metric.names)} tensors: name one of them, or draw lines")
-        last: dict[str, float] = {}
-        for curve in tensor_curves(connection, about.run_ids, name, metric.selection, _ALL_POINTS):
+        having = [run_id for run_id in about.run_ids if run_id in metric.runs]
+        for curve in tensor_curves(connection, having, name, metric.selection, _ALL_POINTS):
             run = next(run for group in about.groups.values() for run in group if run.full_label == curve.label)
             part = about.parts[run.run_id] if about.parts is not None else None
             inside = [value for x, value in zip(curve.x, curve.value, strict=True) if part is None or part.holds(x)]
             if inside:
-                last[run.run_id] = inside[-1]
-        for label, group in about.groups.items():
-            if values := [last[run.run_id] for run in group if run.run_id in last]:
-                yield name, label, "", _together(values)
+                last[run.run_id, name] = inside[-1]
+    return last
 
 
 def _together(values: Sequence[float]) -> Statistics:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hypergauge.core.errors import NoData
-from hypergauge.insight.charts.curves import Drawing, hardware, shared, software, tensors, within
+from hypergauge.insight.charts.curves import Drawing, hardware, recorded, shared, within
 from hypergauge.insight.charts.subject import Subject, subject
 from hypergauge.insight.part import Part
 from hypergauge.sql.queries.charts.chart_styles import ChartStyle
@@ -174,8 +174,7 @@ def chart(
         how, axes = within(connection, how, about.parts, [run for some in about.groups.values() for run in some])
     curves = [
         *hardware(connection, about.facts, axes, how),
-        *software(connection, about.run_ids, about.logged, how),
-        *tensors(connection, about.run_ids, about.tensors, how),
+        *recorded(connection, about.run_ids, about.logged, about.tensors, how),
     ]
     if not curves:
         raise NoData(f"the selected runs have no samples of {' or '.join(about.metrics)} there")

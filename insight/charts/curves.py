@@ -17,7 +17,7 @@ from hypergauge.sql.queries.parts import RunPart
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["Drawing", "hardware", "shared", "software", "tensors", "within"]
+__all__ = ["Drawing", "hardware", "recorded", "shared", "within"]
 
 # Maximum number of points of a software metric over a whole run, of which a part is drawn.
 _MOST_POINTS = 100_000
@@ -85,20 +85,18 @@ def hardware(connection: Connection, facts: Sequence[Measured], axes: Mapping[st
     )
 
 
-def software(connection: Connection, run_ids: Sequence[str], keys: Sequence[str], how: Drawing) -> list[Curve]:
-    """Return the curves of software metrics, for runs or their workloads."""
-    if not keys:
-        return []
-    return _drawn(connection, run_ids, software_curves(connection, run_ids, keys, how.logged_points or how.points), how)
+def recorded(
+    connection: Connection, run_ids: Sequence[str], keys: Sequence[str], tensors: Mapping[str, TensorMetric], how: Drawing
+) -> list[Curve]:  # fmt: skip
+    """Return the curves of software metrics and of tensors, for runs or their workloads.
 
-
-def tensors(
-    connection: Connection, run_ids: Sequence[str], metrics: Mapping[str, TensorMetric], how: Drawing
-) -> list[Curve]:
-    """Return the curves of metrics of tensors, for runs or their workloads; their scopes are the tensors, if several."""
-    curves: list[Curve] = []
-    for name, metric in metrics.items():
-        some = tensor_curves(connection, run_ids, name, metric.selection, how.logged_points or how.points)
+    The scopes of a metric of several tensors are the tensors.
+    """
+    points = how.logged_points or how.points
+    curves = software_curves(connection, run_ids, keys, points) if keys else []
+    for name, metric in tensors.items():
+        having = [run_id for run_id in run_ids if run_id in metric.runs]
+        some = tensor_curves(connection, having, name, metric.selection, points)
         curves += some if metric.several else [replace(one, scope="") for one in some]
     return _drawn(connection, run_ids, curves, how)
 

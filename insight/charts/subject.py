@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from hypergauge.core.errors import BadRequest, NoData, did_you_mean
-from hypergauge.insight.charts.tensors import TensorMetric, available, check_curves, resolve
+from hypergauge.insight.charts.tensors import NAMED, TensorMetric, available, check_curves, resolve
 from hypergauge.insight.comparison.alignment import axes_of, check_align
 from hypergauge.insight.comparison.columns import SCOPES
 from hypergauge.insight.part import Part
@@ -40,7 +40,7 @@ class Subject:
     logged
         Software metrics among them.
     tensors
-        Metrics of tensors among them, by name.
+        Metrics of tensors among them, by name. One that some runs log is a metric of the tensors of the others.
     groups
         Runs of each series, by its label in the database's charts.
     left_out
@@ -138,7 +138,11 @@ def subject(
     started = [run for run in started if run not in outside]
     quantities = [name for name in metrics if name not in logged and name not in tensors]
     facts = measured(connection, list(axes), quantities, scopes)
-    recorded: dict[str, AbstractSet[str]] = {**logged, **{name: one.runs for name, one in tensors.items()}}
+    recorded: dict[str, AbstractSet[str]] = {
+        name: logged.get(name, set()) | (tensors[name].runs if name in tensors else set())
+        for name in metrics
+        if name in logged or name in tensors
+    }
     having = {name: recorded.get(name) or {one.run_id for one in facts if one.quantity == name} for name in metrics}
     groups: dict[str, list[RunInfo]] = {}
     for run in started:
@@ -255,6 +259,8 @@ def _logged(
 ) -> tuple[dict[str, set[str]], dict[str, TensorMetric]]:
     """Return the runs that have each software metric among `metrics`, and the metrics of tensors among them.
 
+    A run that logs a named metric, such as ``loss``, has the logged one, and other runs have that of their tensors.
+
     Raises
     ------
     BadRequest
@@ -263,12 +269,15 @@ def _logged(
     quantities = [one.quantity for one in coverage(connection, run_ids)]
     keys = software_keys(connection, run_ids)
     logged = {name: keys[name] for name in metrics if name not in quantities and name in keys}
-    others = [name for name in metrics if name not in quantities and name not in keys]
+    others = [name for name in metrics if name not in quantities and (name not in keys or name in NAMED)]
     if not others:
         return logged, {}
     collections, tensors = tensor_collections(connection, run_ids), {}
     for name in others:
-        if (one := resolve(name, collections)) is None:
+        unlogged = [one for one in collections if one.run_id not in logged.get(name, ())]
+        if name in logged and not NAMED[name].found(unlogged):
+            continue
+        if (one := resolve(name, unlogged)) is None:
             known = [*quantities, *keys, *(one.quantity for one in available(collections))]
             raise BadRequest(f"these runs have no metric {name!r}{did_you_mean(name, known)}")
         tensors[name] = one

@@ -126,6 +126,24 @@ def test_the_loss_is_the_logged_one_where_there_is_one(world: World, start: floa
     assert drawn(world, "loss").series[0].value.tolist() == [7]
 
 
+def test_each_run_has_its_logged_loss_or_the_watched_one(world: World, start: float) -> None:
+    training(world, start, 1)
+    logging = world.run(start, start + SECONDS, position=2, name="logging")
+    store_software_metrics(world.connection, logging, [SoftwareMetric("loss", 1, start + 5, 7.0)])
+    found = drawn(world, "loss")
+    assert [(one.label, one.value.tolist()) for one in found.series] == [
+        ("20/1/1 net1", [50, 40, 20, 10]), ("20/1/2 logging", [7]),
+    ]  # fmt: skip
+    assert not [one for one in found.notices if one.code == "not_logged"]
+    last = bars(world.connection, select_runs(world.connection, ["20"]), ["loss"])
+    assert [(one.label, one.value) for one in last.bars] == [("20/1/1 net1", 10), ("20/1/2 logging", 7)]
+    assert [(one.label, one.value.tolist()) for one in drawn(world, "loss", by="workload").series] == [
+        ("20/1 net1, logging", [50, 27.75, 40, 20, 10])
+    ]
+    [mean] = bars(world.connection, select_runs(world.connection, ["20"]), ["loss"], by="workload").bars
+    assert (mean.value, mean.low, mean.high) == (8.5, 7, 10)
+
+
 def test_runs_without_the_metric_are_named(world: World, start: float) -> None:
     training(world, start, 1)
     other = world.run(start, start + SECONDS, position=2)
