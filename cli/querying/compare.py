@@ -138,7 +138,7 @@ def compare(
                 align=align,
                 further=more,
             )
-        trusted = trust(connection, found, scope)
+        trusted = trust(connection, found, scope, metrics or ())
     if json:
         as_json({**neighbours.marked(found.as_dict(), trusted.changes), **trusted.as_dict()})
     else:

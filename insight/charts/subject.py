@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -164,7 +164,15 @@ def subject(
         *_without_axis([_label(run, "run") for run in started if run.run_id not in axes], align),
         *_left_out(by, left_out, total),
         *_uneven(uneven_workloads(connection, list(position)) if by == "workload" else ()),
-        *_not_logged({run.run_id: _label(run, "run") for run in drawn}, recorded),
+        *_missing(
+            {
+                run.run_id: _label(run, "run")
+                for run in started
+                if run.run_id in axes and _label(run, by) not in left_out
+            },
+            having,
+            recorded,
+        ),
     )
     on_gpus = any(metric.startswith("gpu_") for metric in metrics)
     found = (
@@ -172,7 +180,7 @@ def subject(
         *(
             one
             for one in chart_notices(connection, list(position), quantities, scopes)
-            if on_gpus or one.code != "simulated_gpu"
+            if one.code != "not_measured" and (on_gpus or one.code != "simulated_gpu")
         ),
     )
     axes = {run_id: axes[run_id] for run_id in position}
@@ -218,10 +226,27 @@ def _uneven(labels: Sequence[str]) -> Iterator[Fact]:
         yield Fact("mean_of_fewer", values={"workloads": labels})
 
 
-def _not_logged(labels: Mapping[str, str], logged: Mapping[str, AbstractSet[str]]) -> Iterator[Fact]:
-    for metric, having in logged.items():
-        if without := [label for run_id, label in labels.items() if run_id not in having]:
-            yield Fact("not_logged", without, {"metrics": [metric]})
+def _missing(
+    labels: Mapping[str, str], having: Mapping[str, AbstractSet[str]], recorded: Container[str]
+) -> Iterator[Fact]:
+    """Yield a fact for the runs without a metric, drawn or not, and together for metrics that the same runs lack.
+
+    Parameters
+    ----------
+    labels
+        Labels of the runs by id.
+    having
+        Ids of the runs with each metric.
+    recorded
+        Metrics of scripts; the others are measured.
+    """
+    lacking: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for metric, ids in having.items():
+        if without := tuple(label for run_id, label in labels.items() if run_id not in ids):
+            code = "not_logged" if metric in recorded else "not_measured"
+            lacking.setdefault((code, without), []).append(metric)
+    for (code, without), metrics in lacking.items():
+        yield Fact(code, without, {"metrics": metrics})
 
 
 def _started(connection: Connection, runs: Sequence[RunInfo], by: str) -> list[RunInfo]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -63,11 +63,15 @@ class Trust:
         return {"quality": rows, "notices": [asdict(one) for one in self.notices]}
 
 
-def trust(connection: Connection, comparison: Comparison, scope: str | None = None) -> Trust:
+def trust(
+    connection: Connection, comparison: Comparison, scope: str | None = None, metrics: Sequence[str] = ()
+) -> Trust:
     """Return the data quality of the runs of a comparison.
 
     Parameters
     ----------
+    metrics
+        Chosen software metrics, quantities and columns, whose missing values are named.
     scope
         Scope of all metrics; by default each metric has its own.
     """
@@ -87,7 +91,7 @@ def trust(connection: Connection, comparison: Comparison, scope: str | None = No
         (
             *notices(connection, (*left_out, *_how_measured(comparison, labels, found))),
             *notices(connection, _calibrated(connection, comparison, labels, found)),
-            *notices(connection, (*_incomplete(comparison), *_missing(comparison))),
+            *notices(connection, (*_incomplete(comparison), *_missing(comparison), *_lacking(comparison, metrics))),
             *(one for one in charted if one.code in (_OF_WORKLOADS if comparison.by == "workload" else _OF_CHARTS)),
             *notices(connection, neighbours.facts(comparison, changes)),
         ),
@@ -163,3 +167,24 @@ def _missing(comparison: Comparison) -> Iterator[Fact]:
         metrics.setdefault((tuple(labels), reason), []).append(metric)
     for (labels_, reason), lacking in metrics.items():
         yield Fact("missing_metrics", labels_, {"columns": lacking, **reason.as_dict()})
+
+
+def _lacking(comparison: Comparison, metrics: Sequence[str]) -> Iterator[Fact]:
+    """Yield a fact for each chosen metric that some entries lack without a reason of their own."""
+    columns = {name: one.key for one in COLUMNS for name in (one.key, one.quantity)}
+    logged = {key for entry in comparison.entries for key in entry.software}
+    measured = columns.keys() | {name for entry in comparison.entries for name in entry.quantities}
+    for name in dict.fromkeys(metrics):
+        key = columns.get(name, name)
+        if name in logged:
+            without = [entry.label for entry in comparison.entries if name not in entry.software]
+        elif name in measured:
+            without = [
+                entry.label
+                for entry in comparison.entries
+                if entry.value(key) is None and key not in {one.metric for one in entry.missing}
+            ]
+        else:
+            continue
+        if without:
+            yield Fact("not_logged" if name in logged else "not_measured", without, {"metrics": [name]})

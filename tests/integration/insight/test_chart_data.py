@@ -11,6 +11,8 @@ import pytest
 from hypergauge.core.errors import BadRequest, NoData
 from hypergauge.insight.charts.bars import bars
 from hypergauge.insight.charts.chart import Chart, chart
+from hypergauge.insight.comparison.comparison import compare
+from hypergauge.insight.comparison.trust import trust
 from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
 from hypergauge.sql.runs.selection import select_runs
 from tests.support.world import World
@@ -209,6 +211,23 @@ def test_more_runs_than_can_be_distinguished_are_named(world: World, start: floa
         ("runs_left_out", ["20/1/3", "20/1/4"], {"total": 4, "drawn": 2}),
         ("shared_resource", ["20/1/1", "20/1/2"], {}),
     ]
+
+
+def test_runs_with_none_of_the_metrics_are_named(world: World, start: float) -> None:
+    logging, measured, beyond = (world.run(start, start + SECONDS, position=at) for at in (1, 2, 3))
+    cpu(world, measured, start, 1.0)
+    for run_id in (logging, beyond):
+        losses(world, run_id, start, 1.0)
+    not_logged = ("not_logged", ["20/1/2"], {"metrics": ["loss"]})
+    assert coded(drawn(world, "loss"))[0] == not_logged
+    assert not_logged in coded(drawn(world, "loss", max_series=1)), "a run that is left out has a notice of its own"
+    not_measured = ("not_measured", ["20/1/1", "20/1/3"], {"metrics": ["cpu_usage"]})
+    assert coded(drawn(world, "cpu_usage"))[0] == not_measured
+    runs = select_runs(world.connection, ["20"])
+    for metric, expected in (("loss", not_logged), ("cpu_usage", not_measured)):
+        assert expected in [(one.code, one.runs, one.values) for one in bars(world.connection, runs, [metric]).notices]
+        chosen = trust(world.connection, compare(world.connection, ["20"]), metrics=[metric])
+        assert expected in [(one.code, one.runs, one.values) for one in chosen.notices]
 
 
 def test_what_is_not_there_is_refused_with_what_is(world: World, start: float) -> None:
