@@ -10,6 +10,7 @@ from hypergauge.sql.queries.charts.tensors import (
     Selection,
     TensorCollection,
     extreme,
+    losses,
     tensor_collections,
     tensor_curves,
 )
@@ -35,6 +36,8 @@ class HealthLine:
         Its name: ``loss``, ``gradients, smallest l2 norm``.
     unit
         ``ratio`` of a share, else empty.
+    last
+        NaN of a loss that was not finite at last.
     worst, worst_at, tensor
         Extreme on the bad side, seconds since the run's start, and the tensor that has it; empty for a value of all together.
     values
@@ -105,6 +108,11 @@ def _lines(
 
 
 def _line(connection: Connection, run_id: str, watched: _Watched, part: RunPart | None) -> Iterator[HealthLine]:
+    last = None
+    if watched.chosen.collection == "losses":
+        [name] = watched.chosen.names or ()
+        points = losses(connection, [run_id]).get((run_id, name), ())
+        last = next((value for x, value in reversed(points) if part is None or part.holds(x)), None)
     for curve in tensor_curves(connection, [run_id], watched.what, watched.chosen, _POINTS):
         inside = [at for at, x in enumerate(curve.x) if part is None or part.holds(x)]
         if not inside:
@@ -115,7 +123,8 @@ def _line(connection: Connection, run_id: str, watched: _Watched, part: RunPart 
         if watched.chosen.over in ("min", "max") and watched.chosen.collection is not None:
             tensor = extreme(connection, run_id, watched.chosen, curve.x[at], end)
         yield HealthLine(
-            run_id, watched.what, watched.unit, curve.value[inside[0]], curve.value[inside[-1]], worst, curve.x[at], tensor,
+            run_id, watched.what, watched.unit, curve.value[inside[0]], curve.value[inside[-1]] if last is None else last, worst,
+            curve.x[at], tensor,
             tuple(curve.value[one] for one in inside),
         )  # fmt: skip
 

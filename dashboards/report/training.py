@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from hypergauge.dashboards.terminal.formatting import duration
@@ -26,6 +27,8 @@ def spark(values: Sequence[float]) -> str:
 
 def reading(value: float, unit: str) -> str:
     """Return a value with its unit: shares in percent."""
+    if math.isnan(value):
+        return "NaN"
     return f"{100 * value:.3g} %" if unit == "ratio" else f"{value:.3g}"
 
 

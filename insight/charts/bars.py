@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -9,10 +10,11 @@ from typing import Any
 
 from hypergauge.core.errors import BadRequest
 from hypergauge.insight.charts.subject import Subject, subject
+from hypergauge.insight.charts.tensors import TensorMetric
 from hypergauge.insight.part import Part
 from hypergauge.sql.queries.charts.chart_styles import ChartStyle
 from hypergauge.sql.queries.charts.charts import Measured, measured
-from hypergauge.sql.queries.charts.tensors import tensor_curves
+from hypergauge.sql.queries.charts.tensors import losses, tensor_curves
 from hypergauge.sql.queries.notices import Notice
 from hypergauge.sql.queries.summaries import final_metrics
 from hypergauge.sql.runs.selection import RunInfo
@@ -140,14 +142,29 @@ def _tensors(connection: Connection, about: Subject) -> dict[tuple[str, str], fl
     for name, metric in about.tensors.items():
         if metric.several:
             raise BadRequest(f"{name!r} is {len(metric.names)} tensors: name one of them, or draw lines")
-        having = [run_id for run_id in about.run_ids if run_id in metric.runs]
-        for curve in tensor_curves(connection, having, name, metric.selection, _ALL_POINTS):
-            run = next(run for group in about.groups.values() for run in group if run.full_label == curve.label)
-            part = about.parts[run.run_id] if about.parts is not None else None
-            inside = [value for x, value in zip(curve.x, curve.value, strict=True) if part is None or part.holds(x)]
-            if inside:
-                last[run.run_id, name] = inside[-1]
+        for run_id, points in _points(connection, about, name, metric).items():
+            part = about.parts[run_id] if about.parts is not None else None
+            inside = [value for x, value in points if part is None or part.holds(x)]
+            # A loss that was not finite at last has no bar, like a logged one.
+            if inside and not math.isnan(inside[-1]):
+                last[run_id, name] = inside[-1]
     return last
+
+
+def _points(
+    connection: Connection, about: Subject, name: str, metric: TensorMetric
+) -> dict[str, list[tuple[float, float]]]:
+    """Return the points of a tensor by run id: seconds since the start, and the value."""
+    having = [run_id for run_id in about.run_ids if run_id in metric.runs]
+    if metric.name.collection == "losses" and metric.name.reduction == "mean":
+        return {
+            run_id: points for (run_id, tensor), points in losses(connection, having).items() if tensor in metric.names
+        }
+    ids = {run.full_label: run.run_id for group in about.groups.values() for run in group}
+    return {
+        ids[curve.label]: list(zip(curve.x, curve.value, strict=True))
+        for curve in tensor_curves(connection, having, name, metric.selection, _ALL_POINTS)
+    }
 
 
 def _together(values: Sequence[float]) -> Statistics:

@@ -11,7 +11,7 @@ from hypergauge.sql.queries.charts.charts import Curve
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import first_value, records
 
-__all__ = ["Selection", "TensorCollection", "extreme", "tensor_collections", "tensor_curves"]
+__all__ = ["Selection", "TensorCollection", "extreme", "losses", "tensor_collections", "tensor_curves"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,29 @@ def tensor_curves(
                 "names": None if chosen.names is None else list(chosen.names), "over": chosen.over, "points": points,
             },
         ).fetchall()  # fmt: skip
+
+
+def losses(connection: Connection, run_ids: Sequence[str]) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """Return the watched losses, by run id and name, in the order of time.
+
+    Each has its seconds since the run's start, and the mean of the steps since the one before: NaN if any was not finite.
+    """
+    rows = connection.execute(
+        """
+        with rows as (
+            select *, row_number() over (partition by run_id, name, pid, step order by time) as round
+            from tensor_stats where run_id = any(%(runs)s) and collection = 'losses'
+        ), points as (
+            select run_id, name, max(time) as time, case when bool_or(nonfinite > 0) then 'NaN' else avg(mean) end as value
+            from rows group by run_id, name, step, round
+        )
+        select run_id, p.name, array_agg(extract(epoch from p.time - r.started_at)::float8 order by p.time),
+               array_agg(p.value order by p.time)
+        from points p join runs r using (run_id) where p.value is not null group by run_id, p.name
+        """,
+        {"runs": list(run_ids)},
+    ).fetchall()
+    return {(run_id, name): list(zip(elapsed, values, strict=True)) for run_id, name, elapsed, values in rows}
 
 
 def extreme(connection: Connection, run_id: str, chosen: Selection, start: float, stop: float | None) -> str:

@@ -12,10 +12,12 @@ import pytest
 from hypergauge.core.errors import BadRequest
 from hypergauge.dashboards.grafana.views import from_view
 from hypergauge.dashboards.plots.panels import lay_out
+from hypergauge.dashboards.report.training import reading
 from hypergauge.insight.charts.bars import bars
 from hypergauge.insight.charts.chart import Chart, chart
 from hypergauge.insight.charts.view import View, ViewChart
 from hypergauge.insight.part import Part
+from hypergauge.insight.training import trainings
 from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
 from hypergauge.sql.runs.selection import select_runs
 from tests.conftest import Command
@@ -142,6 +144,25 @@ def test_each_run_has_its_logged_loss_or_the_watched_one(world: World, start: fl
     ]
     [mean] = bars(world.connection, select_runs(world.connection, ["20"]), ["loss"], by="workload").bars
     assert (mean.value, mean.low, mean.high) == (8.5, 7, 10)
+
+
+def test_a_watched_loss_that_was_not_finite_is_named(world: World, start: float) -> None:
+    run_id = training(world, start, 1)
+    named = ("not_finite", ["20/1/1"], {"metrics": ["loss"], "steps": [20]})
+    runs = select_runs(world.connection, ["20"])
+    assert named in [(one.code, one.runs, one.values) for one in drawn(world, "loss").notices]
+    assert [one.last for one in trainings(world.connection, runs, None)[run_id] if one.what == "loss"] == [10]
+    for step in (50, 60):
+        tensor_step(world.connection, run_id, "losses-1", step, start + step + 41, mean=[None], nonfinite=[1])
+    [line] = [one for one in trainings(world.connection, runs, None)[run_id] if one.what == "loss"]
+    assert (reading(line.last, line.unit), line.first) == ("NaN", 50)
+    part = Part(None, 80).find(world.connection, runs)
+    assert [one.last for one in trainings(world.connection, runs, part)[run_id] if one.what == "loss"] == [20]
+    found = bars(world.connection, runs, ["loss", "gradient_norm"])
+    assert [one.metric for one in found.bars] == ["gradient_norm"], "the last finite loss is not the last one"
+    assert named in [(one.code, one.runs, one.values) for one in found.notices]
+    store_software_metrics(world.connection, run_id, [SoftwareMetric("loss", 1, start + 5, 7.0)])
+    assert not [one for one in drawn(world, "loss").notices if one.code == "not_finite"], "the logged loss is drawn"
 
 
 def test_runs_without_the_metric_are_named(world: World, start: float) -> None:

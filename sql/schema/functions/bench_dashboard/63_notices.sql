@@ -42,10 +42,18 @@ language sql stable as $$
     from paced
 $$;
 
--- Return the software metrics of runs that were NaN or infinite, which are stored as null, and the first such step.
+-- Return the software metrics of runs that were NaN or infinite, which are stored as null, and the first such step. The watched
+-- losses of a run stand in for a metric of that name.
 create or replace function bench_internal.not_finite(p_runs text[]) returns table (run_id text, key text, step bigint)
 language sql stable as $$
     select run_id, key, min(step) from software_metrics where run_id = any(p_runs) and value is null group by run_id, key
+    union all
+    select run_id, name, min(step)
+    from tensor_sets s join tensor_steps v using (run_id, tensor_set)
+    cross join lateral unnest(s.names, v.nonfinite) as t (name, nonfinite)
+    where run_id = any(p_runs) and s.collection = 'losses' and t.nonfinite > 0
+    group by run_id, name
+    having not exists (select from software_metrics m where m.run_id = s.run_id and m.key = t.name)
 $$;
 
 -- Return the notices of charts of runs: see `notice_codes` and `notice_text`. Labels are in the order of `p_runs`. `p_from` and

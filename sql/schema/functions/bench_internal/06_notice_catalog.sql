@@ -33,7 +33,7 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('partial_gpu_coverage', 'warning', '{shares}', 'GPUs measured for less than 90 % of the time'),
            ('missing_metrics', 'warning', '{columns,reason}', 'a run lacks columns that it should have'),
            ('not_logged', 'warning', '{metrics}', 'a software metric that some runs did not log'),
-           ('not_finite', 'warning', '{metrics,steps}', 'a software metric that was NaN or infinite, and the first such step of each run'),
+           ('not_finite', 'warning', '{metrics,steps}', 'a software metric or watched loss that was NaN or infinite, and the first such step of each run'),
            ('not_measured', 'warning', '{metrics}', 'a quantity without samples'),
            ('scopes_differ', 'warning', '{metrics,scope}', 'scopes that differ between runs'),
            ('wide_scope', 'warning', '{metrics,scope}', 'values of a shared GPU or the whole host'),
