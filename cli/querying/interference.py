@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, as_json, check_folder, console, reading, show_notices
+from hypergauge.cli.common import Json, as_json, check_folder, console, reading, show_notices, warn
 from hypergauge.cli.help import Commands
 from hypergauge.cli.querying.plot import inches
 from hypergauge.core.errors import BadRequest, NoData
@@ -90,7 +90,7 @@ def _draw(found: Interference, output: Path, style: str, size: tuple[float, floa
 
     if not (grids := sharing.grids(found)):
         raise NoData("there is no slowdown to draw: no collocated configuration also ran alone")
-    drawn = draw_heatmap(grids, list(sharing.notes(found)), output.suffix.lower(), Looks(style, size, title))
+    drawn = draw_heatmap(grids, list(sharing.notes(found)), output.suffix.lower(), Looks(style, size, title, warn=warn))
     write_atomically(output, drawn, 0o666)
 
 

@@ -23,6 +23,7 @@ from hypergauge.cli.common import (
     console,
     reading,
     show_notices,
+    warn,
 )
 from hypergauge.cli.help import Commands
 from hypergauge.core.errors import BadRequest, did_you_mean
@@ -109,7 +110,7 @@ def plot(
     _check_parameters(kind, by, metrics or (), facet, x)
     width_and_height = inches(size)
     check_folder(output)
-    looks: dict[str, Any] = {"style": style, "size": width_and_height, "title": title, "notes": notes}
+    looks: dict[str, Any] = {"style": style, "size": width_and_height, "title": title, "notes": notes, "warn": warn}
     if kind == "ledger":
         _ledger(selectors, metrics or (), output, looks, json=json)
         return

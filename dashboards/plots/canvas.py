@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from matplotlib import rcParams
@@ -14,6 +16,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
+from hypergauge.core.errors import BadRequest
 from hypergauge.dashboards.palette import STROKES
 from hypergauge.sql.queries.charts.chart_styles import ChartStyle
 
@@ -44,6 +47,8 @@ FAINT = "#9a9fa6"
 # Letters of names beside a panel: of longer ones only the labels. Names of curves that end before this share of the axis are
 # in the panel.
 _BESIDE, _INSIDE = 14, 0.97
+# Warnings of matplotlib: panels of no size, and a character that the font lacks.
+_NO_ROOM, _NO_GLYPH = "axes sizes collapsed to zero", re.compile(r"Glyph (\d+) .*missing from")
 # Without date and version, the same figure has the same bytes.
 _METADATA: dict[str, dict[str, str | None]] = {
     ".svg": {"Date": None, "Creator": "hypergauge"},
@@ -64,12 +69,15 @@ class Looks:
         Width and height in inches; by default those of the style for this number of panels.
     notes
         Whether the notes are below the figure.
+    warn
+        Receives what the file lacks, as a sentence.
     """
 
     style: str = "paper"
     size: tuple[float, float] | None = None
     title: str = ""
     notes: bool = True
+    warn: Callable[[str], None] = field(default=lambda _: None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +90,31 @@ class Named:
     color: str
 
 
-def saved(figure: Figure, suffix: str) -> bytes:
-    """Return a figure as a file of the type `suffix`, one of `SUFFIXES`."""
+def saved(figure: Figure, suffix: str, looks: Looks) -> bytes:
+    """Return a figure as a file of the type `suffix`, one of `SUFFIXES`.
+
+    Raises
+    ------
+    BadRequest
+        The text leaves no room for the panels.
+    """
     file = io.BytesIO()
-    figure.savefig(file, format=suffix.removeprefix("."), metadata=_METADATA[suffix])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        figure.savefig(file, format=suffix.removeprefix("."), metadata=_METADATA[suffix])
+    glyphs: dict[str, None] = {}
+    for one in caught:
+        if _NO_ROOM in str(one.message):
+            width, height = figure.get_size_inches()
+            raise BadRequest(f"{width:g}x{height:g} is too small for this text: --size WIDTHxHEIGHT makes it larger")
+        if missing := _NO_GLYPH.match(str(one.message)):
+            glyphs[chr(int(missing[1]))] = None
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    if glyphs and suffix != ".svg":  # whose reader chooses the font
+        looks.warn(
+            f"the font has no glyph for {''.join(glyphs)}: .svg shows them, or a style file with another font.family"
+        )
     return file.getvalue()
 
 

@@ -24,13 +24,13 @@ def draw(content: Layout | BarLayout | Scatter | Parallel, suffix: str, looks: L
     Raises
     ------
     BadRequest
-        There is no such style.
+        There is no such style, or the size is too small.
     """
     with applied(looks.style) as style:
         if isinstance(content, Layout):
-            return saved(draw_curves(content, style, looks), suffix)
+            return saved(draw_curves(content, style, looks), suffix, looks)
         if isinstance(content, BarLayout):
-            return saved(draw_dots(content, style, looks), suffix)
+            return saved(draw_dots(content, style, looks), suffix, looks)
         if isinstance(content, Parallel):
-            return saved(draw_parallel(content, style, looks), suffix)
-        return saved(draw_scatter(content, style, looks), suffix)
+            return saved(draw_parallel(content, style, looks), suffix, looks)
+        return saved(draw_scatter(content, style, looks), suffix, looks)

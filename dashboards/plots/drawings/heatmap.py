@@ -48,7 +48,7 @@ def draw_heatmap(grids: Sequence[Grid], notes: Sequence[str], suffix: str, looks
         _scale(figure, list(panels.flat))
         if looks.title:
             figure.suptitle(looks.title, x=0.01, ha="left")
-        return saved(figure, suffix)
+        return saved(figure, suffix, looks)
 
 
 def _scale(figure: Figure, panels: list[Axes]) -> None:

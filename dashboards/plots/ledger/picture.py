@@ -40,10 +40,10 @@ def draw_ledger(found: Ledger, suffix: str, looks: Looks) -> bytes:
     Raises
     ------
     BadRequest
-        There is no such style.
+        There is no such style, or the size is too small.
     """
     with applied(looks.style) as style:
-        drawn = saved(_figure(found, style, looks, linked=False), suffix)
+        drawn = saved(_figure(found, style, looks, linked=False), suffix, looks)
     return _titled(found, drawn.decode()).encode() if suffix == ".svg" else drawn
 
 
@@ -54,7 +54,7 @@ def inline_svg(found: Ledger) -> str:
             ("text.color", "axes.edgecolor", "xtick.color", "ytick.color", "axes.labelcolor"), _INK
         )
         rcParams.update(ink | {"figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none"})
-        drawn = saved(_figure(found, style, Looks(notes=False), linked=True), ".svg").decode()
+        drawn = saved(_figure(found, style, looks := Looks(notes=False), linked=True), ".svg", looks).decode()
     drawn = (
         _titled(found, drawn[drawn.index("<svg") :])
         .replace(_INK, "currentColor")

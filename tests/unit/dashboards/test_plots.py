@@ -339,3 +339,15 @@ def test_a_heat_map_has_a_scale_and_hatches_what_is_unknown(style: str) -> None:
     assert all(set(SCALE.values()) <= set(texts(one)) for one in found)
     assert ["Hatched: not measured" in texts(one) for one in found] == [True, False]
     assert [len(list(one.iter(f"{SVG}pattern"))) for one in found] == [1, 0]
+
+
+def test_a_size_without_room_for_the_text_is_refused() -> None:
+    with pytest.raises(BadRequest, match=r"3\.5x2 is too small for this text: --size WIDTHxHEIGHT"):
+        svg(*(series(f"20/1/{at} a long name", [1, 2]) for at in range(1, 9)), style="slides", size=(3.5, 2))
+
+
+@pytest.mark.parametrize(("suffix", "lacking"), [(".png", [set("训练🚀")]), (".pdf", [set("训练🚀")]), (".svg", [])])
+def test_characters_without_a_glyph_are_named_once(suffix: str, lacking: list[set[str]]) -> None:
+    warned: list[str] = []
+    draw(lay_out(chart(series("20/1/1 naïve 训练 🚀训", [1, 2]))), suffix, Looks(title="训", warn=warned.append))
+    assert [set(one.partition(":")[0].removeprefix("the font has no glyph for ")) for one in warned] == lacking
