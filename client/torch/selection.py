@@ -48,9 +48,8 @@ class Selection:
             if parameter.requires_grad:
                 if name not in self._names:
                     own = "biases" if name.rpartition(".")[2].startswith("bias") else "weights"
-                    collections = tuple(
-                        one for one in (own, *self._matching(name)) if one in self._chosen or one != own
-                    )
+                    found = (own, *self._matching(name))
+                    collections = tuple(one for one in found if one in self._chosen or one != own)
                     self._names[name] = self.name(name), collections
                 yield (*self._names[name], parameter)
 
