@@ -105,12 +105,12 @@ def compare(
     if target is not None and align is not None:
         raise BadRequest("--target looks at whole runs, from their start: leave out --align")
     _check_form(json=json, csv=csv, markdown=markdown, gate=bool(conditions))
-    from hypergauge.insight.comparison.chosen import ChosenQuantities
+    from hypergauge.insight.comparison.chosen import ChosenLosses, ChosenQuantities
     from hypergauge.insight.cost.further import further  # with numpy: slow to import
 
     settings = Settings.load(tariff=tariff)
     more = further(settings, target, simulated=simulated)
-    more.append(ChosenQuantities(metrics or ()))
+    more += [ChosenQuantities(metrics or ()), ChosenLosses([*(metrics or ()), *(one.metric for one in conditions)])]
     with reading(settings, [*selectors, *([baseline] if baseline else [])]) as connection:
         if conditions:
             from hypergauge.insight.regression.gate import gated  # with scipy: slow to import

@@ -150,7 +150,8 @@ def sheet(found: Comparison, metrics: Sequence[str] = (), *, everything: bool = 
     if metrics:
         names = _names(found, dict.fromkeys(key for entry in found.entries for key in entry.values), software)
         measured = dict.fromkeys(quantity for entry in found.entries for quantity in entry.quantities)
-        chosen = list(dict.fromkeys(_chosen(name, names, measured) for name in metrics))
+        there = dict.fromkeys((*(_heading(found, key) for key in keys), *software, *measured))
+        chosen = list(dict.fromkeys(_chosen(name, names, there) for name in metrics))
         shown, hidden = chosen, []
     else:
         most = len(software) if everything else _MOST_SOFTWARE
@@ -187,9 +188,10 @@ def _names(found: Comparison, keys: Iterable[str], software: Iterable[str]) -> d
     return names | {_heading(found, key): key for key in keys} | {key: key for key in (*keys, *software)}
 
 
-def _chosen(name: str, names: dict[str, str], measured: Iterable[str]) -> str:
+def _chosen(name: str, names: dict[str, str], there: Iterable[str]) -> str:
     if (key := names.get(name)) is None:
-        raise BadRequest(f"these runs have no metric {name!r}{did_you_mean(name, [*names, *measured])}")
+        near = did_you_mean(name, [*names, *there], f" (one of: {', '.join(there)})")
+        raise BadRequest(f"these runs have no metric {name!r}{near}")
     return key
 
 

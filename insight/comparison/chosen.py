@@ -1,17 +1,20 @@
-"""Columns of a comparison that a user chooses: means of any quantities."""
+"""Columns of a comparison that a user chooses: means of any quantities, and watched losses."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from hypergauge.insight.comparison.columns import COLUMNS
 from hypergauge.insight.comparison.entry import Entry
+from hypergauge.sql.queries.charts.tensors import losses
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["ChosenQuantities"]
+__all__ = ["ChosenLosses", "ChosenQuantities"]
 
 _COLUMNS = frozenset(name for column in COLUMNS for name in (column.key, column.quantity))
+_LOSSES = ("loss", "val_loss")
 
 
 class ChosenQuantities:
@@ -36,3 +39,35 @@ class ChosenQuantities:
         values = {name: one["mean"] for name, one in found.items() if one["mean"] is not None}
         scopes = {name: found[name]["scope"] for name in values}
         return replace(entry, values={**entry.values, **values}, scopes={**entry.scopes, **scopes})
+
+
+class ChosenLosses:
+    """Addition of the last watched loss, as a software metric, to the runs that do not log one of that name.
+
+    Parameters
+    ----------
+    names
+        Names that a user gave; others than those of losses are left out.
+    """
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = [name for name in _LOSSES if name in names]
+
+    def __call__(self, connection: Connection, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the entries with the losses: of a part of a run, the last one before its end."""
+        if not self._names:
+            return list(entries)
+        watched = losses(connection, [run.run_id for entry in entries for run in entry.runs])
+        return [replace(entry, software={**dict(self._last(entry, watched)), **entry.software}) for entry in entries]
+
+    def _last(
+        self, entry: Entry, watched: Mapping[tuple[str, str], Sequence[tuple[float, float]]]
+    ) -> Iterator[tuple[str, float | None]]:
+        [run] = entry.runs
+        end = math.inf
+        for part in entry.intervals:
+            if part.followed_at is not None and run.started_at is not None:
+                end = (part.followed_at - run.started_at).total_seconds()
+        for name in self._names:
+            if inside := [value for x, value in watched.get((run.run_id, name), ()) if x < end]:
+                yield name, None if math.isnan(inside[-1]) else inside[-1]

@@ -9,9 +9,10 @@ import time
 
 import pytest
 
-from hypergauge.sql.ingest.software import SoftwareMetric, store_software_metrics
+from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
 from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import Command
+from tests.support.data.trainings import tensor_set, tensor_step
 from tests.support.world import World
 
 pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
@@ -128,3 +129,37 @@ def test_any_quantity_can_be_chosen(bench: Command, world: World) -> None:
     status, _, error = bench("compare", "20/2", "-m", "thread")
     assert status == 2
     assert "these runs have no metric 'thread'" in error
+
+
+def test_a_watched_loss_can_be_chosen(bench: Command, world: World) -> None:
+    start = time.time() // 600 * 600 - 7200
+    watched, diverged, logging, _ = (
+        world.run(start, start + 60, experiment=21, position=position) for position in (1, 2, 3, 4)
+    )
+    for run_id, last in ((watched, 2.0), (diverged, None), (logging, 3.0)):
+        key = tensor_set(world.connection, run_id, "losses", ["loss"])
+        for step, loss in ((0, 8.0), (10, last)):
+            tensor_step(
+                world.connection, run_id, key, step, start + 10 + step, mean=[loss], nonfinite=[float(loss is None)]
+            )
+    store_software_metrics(world.connection, logging, [SoftwareMetric("loss", 1, start + 1, 7.0)])
+    found = json.loads(bench("compare", "21", "-m", "loss", "--json")[1])
+    assert [one["software_metrics"].get("loss", "none") for one in found["runs"]] == [2, None, 7, "none"]
+    named = {one["code"]: one["runs"] for one in found["notices"]}
+    assert (named["not_finite"], named["not_logged"]) == (["21/1/2"], ["21/1/4"])
+    assert heading(bench("compare", "21", "-m", "loss")[1]) == ["run", "name", "status", "loss"]
+    assert bench("compare", "21/1/1", "--fail-on", "loss>1")[0] == 1
+    assert bench("compare", "21/1/1", "--fail-on", "loss>3")[0] == 0
+    assert "loss" not in heading(bench("compare", "21/1/1")[1]), "unless it is chosen"
+    store_spans(
+        world.connection, watched, [SpanRecord("a", None, "a", "phase", None, start, start + 15, 1, "main"),
+                                    SpanRecord("b", None, "b", "phase", None, start + 15, start + 60, 1, "main")]
+    )  # fmt: skip
+    part = json.loads(bench("compare", "21/1/1", "-m", "loss", "--align", "phase:a", "--json")[1])
+    assert part["runs"][0]["software_metrics"] == {"loss": 8}
+
+
+def test_an_unknown_column_has_the_columns_that_there_are(bench: Command) -> None:
+    error = bench("compare", "20", "-m", "qqqqqqqq")[2]
+    names = error.partition("(one of: ")[2].strip().removesuffix(")").split(", ")
+    assert sorted(names) == sorted(["duration", *LOGGED])
