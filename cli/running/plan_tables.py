@@ -49,8 +49,7 @@ def show_plan(workloads: Sequence[PlannedWorkload], repeat: int, inventory: Inve
 
 
 def _attempts(one: PlannedRun, repeat: int) -> str:
-    # A row resumes its last attempt. The plan has the next one, in case that has no supervisor.
-    first = one.previous.attempt if one.action is Action.RESUME and one.previous else one.attempt
+    first = one.first_attempt
     last = first if one.action is Action.SKIP else first + repeat - 1
     return str(first) if last == first else f"{first}-{last}"
 

@@ -33,6 +33,11 @@ class PlannedRun:
     action: Action
     previous: KnownRun | None
 
+    @property
+    def first_attempt(self) -> int:
+        """Return the attempt to run or to resume; `attempt` follows one that has no supervisor."""
+        return self.previous.attempt if self.action is Action.RESUME and self.previous else self.attempt
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedWorkload:
