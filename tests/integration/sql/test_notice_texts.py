@@ -172,8 +172,7 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
 FORMS: list[tuple[str, list[str], dict[str, Any], str]] = [
     (
         "intervals_differ", MANY, {"metrics": ["threads"], "interval_seconds": [*range(8, 0, -1)]},
-        "threads: read every 1 s in 20/8/1; every 2 s in 20/7/1; every 3 s in 20/6/1; every 4 s in 20/5/1; every 5 s in 20/4/1; "
-        "every 6 s in 20/3/1; 2 more intervals.",
+        "threads: read " + "; ".join(f"every {n} s in 20/{9 - n}/1" for n in range(1, 7)) + "; 2 more intervals.",
     ),
     (
         "measured_differently", RUNS[:1], {"exporters": ["host", "nvml"], "intervals": {"host": 10, "nvml": 0.1}, "coverage": [None]},
