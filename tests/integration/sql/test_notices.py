@@ -210,7 +210,9 @@ def test_runs_shorter_than_the_interval_have_no_other_interval(world: World) -> 
         )
     for state in ("raw samples", "their summaries", "no raw samples"):
         assert notices(world, runs, ["cpu_usage"], seconds=30) == [], state
-        found = dict(world.connection.execute("select run_id, interval_seconds from run_quality").fetchall())
+        found: dict[str, float] = dict(
+            world.connection.execute("select run_id, interval_seconds from run_quality").fetchall()
+        )
         assert [found[run] for run in runs] == pytest.approx([1.0] * 5, abs=0.05), state
         world.connection.execute("select summarise(run_id) from runs where not summarised")
         if state == "their summaries":
