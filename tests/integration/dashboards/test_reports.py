@@ -114,7 +114,7 @@ def test_a_report_shows_everything_there_is(measured: World) -> None:
     made = page(found, **{first: MANIFEST})
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", made.split("<script>")[0]))
     for words in (
-        "5 runs in 4 workloads: 4 finished, 1 failed.", "Not finished 20/4/1", "low_gpu_utilization in 2 of 5 runs", "20/4/1 ◆ failed: exit status 1", "low_gpu_utilization", "p95: 0.3",
+        "5 runs in 4 workloads: 4 finished, 1 failed.", "Not finished 20/4/1", "low_gpu_utilization in 2 of 5 runs", "20/4/1 ◆ failed: exit status 1", "low_gpu_utilization", "p95 0.3",
         "20/1/1 narrow 0 s 1:00 nothing changed: SMs at 50%, CPU 1.5 cores",
         "A processor", "16.0 GiB", "2 x H100", "0123456789abcdef", "No manifest of 20/2/1, 20/3/1, 20/3/2, 20/4/1 ◆",
         "slurm 7.1 COMPLETED 1:00 1:30 1.0 GiB", "20/4/1 ran under a profiler (nsys)", "Slowdowns by sharing", "slowdown of beside narrow beside wide", "1.00x", "values as of 2026-01-02 03:04:05 UTC", "numpy==2.4.0",
