@@ -308,7 +308,7 @@ returns table (run_id text, listeners text[], intervals jsonb) language sql stab
     ), sources as materialized (
         select s.place_id, s.quantity, s.metric, t.target_id, t.listener, seen_until(t.last_seen) as seen_until, min(s.series_id) as series_id
         from series s join targets t using (target_id) where s.place_id = any(array(select place_id from placed))
-        group by s.place_id, s.quantity, s.metric, t.target_id, t.listener
+        group by s.place_id, s.quantity, s.metric, t.target_id, t.listener, t.last_seen  -- a view has no key that implies them
     ), given as (
         -- A few series of a target suffice to know whether it measured.
         select p.run_id, p.summarised, p.exporters, s.listener, p.sets, p.low, p.high, (array_agg(s.series_id order by s.series_id))[:5] as series
