@@ -33,7 +33,7 @@ _SHORTEST = timedelta(seconds=2)
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10.0, 600.0
 # Heavy rules of a run are evaluated less often, so that they take this share of the time: those of a run with thousands of
 # tensors. A rule with a short lookback does not wait.
-_HEAVY_SECONDS, _SHARE, _LONGEST_WAIT_SECONDS = 0.02, 0.03, 300.0
+_SHARE, _LONGEST_WAIT_SECONDS = 0.03, 300.0
 
 
 @dataclass(slots=True)
@@ -51,19 +51,20 @@ class _Pace:
     The shorter of the last two durations counts: the first has the planning, and single ones the load of the host.
     """
 
+    heavy_seconds: float
     last: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     until: float = 0.0
 
     def waits(self, rule: str) -> bool:
         """Return whether the rule is heavy, and its time has not come."""
-        return time.monotonic() < self.until and self.seconds.get(rule, 0.0) > _HEAVY_SECONDS
+        return time.monotonic() < self.until and self.seconds.get(rule, 0.0) > self.heavy_seconds
 
     def took(self, rule: str, seconds: float) -> float:
         """Note the duration of an evaluation, and return the wait that it causes."""
         self.seconds[rule] = min(self.last.get(rule, 0.0), seconds)
         self.last[rule] = seconds
-        return self.seconds[rule] / _SHARE if self.seconds[rule] > _HEAVY_SECONDS else 0.0
+        return self.seconds[rule] / _SHARE if self.seconds[rule] > self.heavy_seconds else 0.0
 
     def wait(self, seconds: float) -> None:
         """Let the heavy rules wait."""
@@ -89,11 +90,14 @@ class RuleEngine:
         The host's name.
     runs_dir
         Folder of the home's runs.
+    heavy_seconds
+        Evaluations of a heavy rule take longer than this.
     """
 
     host: str
     runs_dir: Path
     metrics: RuleMetrics
+    heavy_seconds: float = 0.02
     _due: dict[str, float] = field(default_factory=dict)
     _pauses: dict[Path, _Pause] = field(default_factory=dict)
     _paces: dict[str, _Pace] = field(default_factory=dict)
@@ -149,7 +153,7 @@ class RuleEngine:
             return
         began = time.monotonic()
         inputs = firings.inputs(reader, [run.run_id])[run.run_id]
-        pace, wait = self._paces.setdefault(run.run_id, _Pace()), 0.0
+        pace, wait = self._paces.setdefault(run.run_id, _Pace(self.heavy_seconds)), 0.0
         for one in chosen.enabled:
             window = one.rule.window(one.values) if run.ended_at is None else None
             patient = run.ended_at is None and (window is None or window.total_seconds() >= 2 * _LONGEST_WAIT_SECONDS)
