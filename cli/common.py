@@ -16,7 +16,6 @@ from rich.markup import escape
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
-from hypergauge.core.listing import counted
 from hypergauge.core.terminal import Terminal
 from hypergauge.sql.server import replica
 from hypergauge.sql.server.database import Connection, Database
@@ -41,7 +40,6 @@ __all__ = [
     "as_json",
     "check_folder",
     "console",
-    "counted",
     "every_attempt",
     "primary",
     "reading",

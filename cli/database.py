@@ -17,10 +17,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, as_json, console, counted, primary
+from hypergauge.cli.common import Json, as_json, console, primary
 from hypergauge.cli.help import Commands
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, BenchError, DatabaseUnavailable
+from hypergauge.core.listing import counted
 from hypergauge.core.terminal import Terminal
 from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.maintenance.background import failing_jobs

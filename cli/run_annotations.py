@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Attempts, Json, Run, Selectors, as_json, console, counted, every_attempt, primary
+from hypergauge.cli.common import Attempts, Json, Run, Selectors, as_json, console, every_attempt, primary
 from hypergauge.cli.help import Commands
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
+from hypergauge.core.listing import counted
 from hypergauge.dashboards.terminal import tables
 from hypergauge.sql.runs import run_annotations
 from hypergauge.sql.runs.selection import RunInfo, select_run, select_runs

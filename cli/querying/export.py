@@ -20,13 +20,13 @@ from hypergauge.cli.common import (
     as_json,
     check_folder,
     console,
-    counted,
     reading,
     warn,
 )
 from hypergauge.cli.help import Commands
 from hypergauge.core.calls import Call
 from hypergauge.core.config.settings import Settings
+from hypergauge.core.listing import counted
 from hypergauge.dashboards.terminal import formatting
 from hypergauge.dashboards.terminal.bar import Bar
 from hypergauge.insight.export.formats import Format, check_quantities

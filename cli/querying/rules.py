@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, SomeSelectors, as_json, console, counted, primary, reading
+from hypergauge.cli.common import Json, SomeSelectors, as_json, console, primary, reading
 from hypergauge.cli.help import Commands
 from hypergauge.cli.serving.serve import Bind, Insecure, Port, WebConfigFile
 from hypergauge.core import durations
@@ -18,6 +18,7 @@ from hypergauge.core.config.bench_toml import CONFIG_FILE, config_file
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.evidence import evidence_text
+from hypergauge.core.listing import counted
 from hypergauge.dashboards.terminal import formatting, tables
 from hypergauge.dashboards.terminal.fitting import Field, fitted
 from hypergauge.insight import rules

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import console, counted, primary
+from hypergauge.cli.common import console, primary
 from hypergauge.cli.help import Commands
 from hypergauge.cli.running.plan_tables import show_partitions, show_plan
 from hypergauge.cli.running.progress import on_batch_system, on_this_host
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
+from hypergauge.core.listing import counted
 from hypergauge.core.terminal import Terminal
 from hypergauge.gpu import inventory
 from hypergauge.scheduler.executors.base import LOCAL
