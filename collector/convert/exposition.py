@@ -20,8 +20,13 @@ __all__ = ["GarbageExposition", "Kind", "ManyNew", "Parser", "Scrape", "Series"]
 
 Kind = Literal["counter", "gauge"]
 
-# A name and its labels; a `}` inside a quoted value does not end them. Possessive, for linear time on malformed input.
-_PREFIX = re.compile(rb'[^{"\s]*+[ \t]*+(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*+")*+\})?+')
+# A name and its labels, as Prometheus's parsers read them; the reference parser drops a label without a value and accepts
+# other slips. Possessive, for linear time on malformed input.
+_NAME, _TEXT = r"[A-Za-z_:][A-Za-z0-9_:]*+", r'"(?:[^"\\]|\\.)*+"'
+# A label, or the metric's name in quotes, which has no value.
+_LABEL = rf'(?!__name__\b|"(?:__name__)?")(?:[A-Za-z_][A-Za-z0-9_]*+[ \t]*+=[ \t]*+{_TEXT}|{_TEXT}(?:[ \t]*+=[ \t]*+{_TEXT})?+)[ \t]*+'
+_LABELS = rf"\{{[ \t]*+(?:{_LABEL}(?:,[ \t]*+{_LABEL})*+(?:,[ \t]*+)?+)?+\}}"
+_PREFIX = re.compile(rf"(?:{_NAME})?+[ \t]*+{_LABELS}|{_NAME}(?=[ \t])".encode())
 _TYPE = re.compile(rb'^[ \t]*#[ \t]+TYPE[ \t]+(?:"((?:[^"\\]|\\.)*+)"|([^"\s]+))[ \t]+(\w+)', re.MULTILINE)
 # A value and an optional timestamp. Only Python allows underscores in numbers.
 _TAIL = re.compile(rb"\s*+([^\s_]++)(?:[ \t]++([^\s_]++))?+\s*+")
@@ -198,8 +203,9 @@ class Parser:
 
     def _meet(self, line: bytes, types: dict[str, str], new: dict[int, Series]) -> tuple[int, bytes]:
         """Return the ref and the value of a line with a new prefix."""
-        match = _PREFIX.match(line)
-        prefix = match.group().rstrip() if match else b""
+        if (match := _PREFIX.match(line)) is None:
+            raise ValueError(line)
+        prefix = match.group().rstrip()
         tail = line[len(prefix) :].partition(_EXEMPLAR)[0]
         # PostgreSQL's text holds no NUL; bytes that are not UTF-8 fail at the decoding.
         if b"{" in tail or b"}" in tail or b"\0" in prefix or _number(tail)[1] == np.inf:

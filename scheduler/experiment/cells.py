@@ -49,7 +49,7 @@ _RADT_LISTENERS = {
 # A number, a UUID of NVIDIA or ROCm, or one of `amd-smi`.
 _DEVICE = re.compile(r"[0-9]{1,4}|gpu-[0-9a-f-]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _MIG_PROFILE = re.compile(r"[1-7]g\.[0-9]+gb")
-_BARE_PARAMETER = re.compile(r"[A-Za-z_][\w.-]*=")
+_BARE_PARAMETER = re.compile(r"[^\W\d][\w.-]*=")
 
 
 @dataclass(frozen=True, slots=True)

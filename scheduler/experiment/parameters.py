@@ -14,7 +14,9 @@ SECRET = "pass(?:w|phrase)|secret|token(?!i[sz])|api[-_]?key|credential|private[
 _SECRET = re.compile(SECRET, re.IGNORECASE)
 # A count of tokens (`--max-tokens 4096`) is not a secret.
 _COUNT, _NUMBER = re.compile(r"tokens", re.IGNORECASE), re.compile(r"[\d.,_]+([kmgb]|e\d+)?", re.IGNORECASE)
-_OPTION = re.compile(r"--?[A-Za-z]")
+# As argparse distinguishes them: no option begins with a single hyphen and a digit (a negative number), or has a blank
+# before its value (a text). Names may be of any language.
+_OPTION = re.compile(r"(?:-[^\W\d]|--[^\s=-])[^\s=]*+(?:=.*|$)", re.DOTALL)
 
 
 def named(words: Sequence[str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from hypergauge.scheduler.experiment.draws import DISTRIBUTIONS, Value, draw
 
 __all__ = ["SweepFile"]
 
-_PARAMETER = re.compile(r"[A-Za-z_][\w.-]*")
+_PARAMETER = re.compile(r"[^\W\d][\w.-]*")
 _POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 _MOST = 999_999_999
 

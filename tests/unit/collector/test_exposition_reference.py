@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 import pytest
@@ -143,7 +144,10 @@ def known_to_differ(line: str) -> bool:
     """Return whether docs/reference/exposition.md lists the difference for such a line."""
     words = line.rpartition("}")[2].replace("\t", " ").split() if "}" in line else line.split()[1:]
     spaced = "}" in line and len(line.partition("{")[0].split()) > 1
-    return (
+    unquoted = re.sub(r'"((?:[^"\\]|\\.)*)"', lambda text: "''" if text[1] else '""', line)
+    no_label = re.search(r"\{\s*,|=\s*[,}]|:[\w:]*\s*=|\"\"\s*=|__name__", unquoted)
+    no_name = "}" in line and not re.fullmatch(r"(?:[a-zA-Z_:][\w:]*)?", unquoted.partition("{")[0].strip())
+    return bool(no_label or no_name or line.count("{") > 1) or (
         spaced or len(words) not in (1, 2) or " # " in line or (len(words) == 2 and not math.isfinite(float(words[1])))
     )
 

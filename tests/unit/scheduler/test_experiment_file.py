@@ -87,6 +87,7 @@ def test_reads_what_a_spreadsheet_writes(write_csv: WriteCsv) -> None:
         ("", []),
         ("--batch-size 128", ["--batch-size", "128"]),
         ("batch-size=128", ["--batch-size=128"]),
+        ("größe=3 学习率=0.1", ["--größe=3", "--学习率=0.1"]),
         ("--epochs 3 batch-size=128", ["--epochs", "3", "--batch-size=128"]),
         ("--define batch-size=128", ["--define", "batch-size=128"]),
         ("--lr=0.1 batch-size=128", ["--lr=0.1", "--batch-size=128"]),

@@ -19,9 +19,16 @@ from hypergauge.scheduler.experiment.parameters import named, shown
         (["--tokenizer", "gpt2", "--tokenize=bpe"], {"tokenizer": "gpt2", "tokenize": "bpe"}),
         (["--max-tokens", "4096", "total_tokens=1e9"], {"max-tokens": "4096", "arg1": "total_tokens=1e9"}),
         (["--tokens", "abc1", "tokens=abc", "--token", "12"], {"tokens": "***", "arg1": "tokens=***", "token": "***"}),
+        (["--flag", "--é", "3"], {"flag": "true", "é": "3"}),
+        (["--flag", "--ключ=a", "-ß", "--学习率", "0.1"], {"flag": "true", "ключ": "a", "ß": "true", "学习率": "0.1"}),
+        (["--flag", "--4bit", "--_private", "--3d=x", "-_"], {"flag": "true", "4bit": "true", "_private": "true", "3d": "x", "_": "true"}),
+        (["--note", "-a text", "--offset", "-.5", "--range", "-1e-3"], {"note": "-a text", "offset": "-.5", "range": "-1e-3"}),
+        (["--flag", "--_api_key", "abc"], {"flag": "true", "_api_key": "***"}),
+        (["--note=two\nlines and = more"], {"note": "two\nlines and = more"}),
+        (["-", "--", "---"], {"arg1": "-", "arg2": "--", "arg3": "---"}),
         ([], {}),
     ],
-)
+)  # fmt: skip
 def test_names(words: list[str], expected: dict[str, str]) -> None:
     assert named(words) == expected
 
