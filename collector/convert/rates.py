@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hypergauge.collector.convert.exposition import Scrape
+from hypergauge.collector.convert.throttle_masks import ThrottleMasks
 
 __all__ = ["Rates", "Samples"]
 
@@ -56,6 +57,7 @@ class Rates:
       a subtraction or of a decimal fraction, and cost three bytes a sample on disk. A gauge of 2^24 and more (bytes,
       Unix times) stays as read. The rounding residual of a counter's rate is added to its next sample. The sum of value
       x dt therefore differs from the increase by one rounding at most, however many samples there are.
+    * A bit mask of clock reasons becomes a flag, see `ThrottleMasks`.
     * NaN and infinities are missing values. A gauge's loss of its value is one sample of NaN. A counter's line is
       skipped, and its next one covers the gap.
 
@@ -78,6 +80,7 @@ class Rates:
         self._values = np.zeros(0)
         self._residual = np.zeros(0)  # by ref: rounding residual of a counter's rates
         self._counters = np.zeros(0, np.bool_)
+        self._masks = ThrottleMasks()
 
     def samples(self, scrape: Scrape, time: float, created: Mapping[int, float] | None = None) -> Samples:
         """Return the samples that `scrape` adds.
@@ -92,7 +95,8 @@ class Rates:
             increase would count twice.
         """
         self._begin(scrape, created or {})
-        refs, numbers, times = scrape.refs, scrape.values, _times(scrape, time)
+        refs, times = scrape.refs, _times(scrape, time)
+        numbers = self._masks.flags(refs, scrape.values)
         since, counters = self._times[refs], self._counters[refs]
         kept = ~(times <= since) & (times >= self.since) & (times <= time + MAX_AHEAD)
         dropped = 0
@@ -128,6 +132,7 @@ class Rates:
             self._values = np.concatenate([self._values, np.full(more, np.nan)])
             self._residual = np.concatenate([self._residual, np.zeros(more)])
             self._counters = np.concatenate([self._counters, np.zeros(more, np.bool_)])
+        self._masks.register(scrape.new)
         for ref, series in scrape.new.items():
             counter = series.kind == "counter"
             created_at = created.get(ref) if counter else None

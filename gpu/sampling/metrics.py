@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hypergauge.core.throttle_reasons import REASONS
 from hypergauge.gpu.sampling.queries import Queries, known
 
 __all__ = ["device_metrics", "memory", "throttle", "utilization"]
@@ -27,18 +28,6 @@ _DEVICE: tuple[tuple[str, str, tuple[int, ...], int], ...] = (
 )
 _UNKNOWN_STATE = 32
 _MEMORY_V2 = 0x02000028
-# Reasons by bit.
-_THROTTLE = {
-    0x001: "gpu_idle",
-    0x002: "applications_clocks_setting",
-    0x004: "sw_power_cap",
-    0x008: "hw_slowdown",
-    0x010: "sync_boost",
-    0x020: "sw_thermal_slowdown",
-    0x040: "hw_thermal_slowdown",
-    0x080: "hw_power_brake_slowdown",
-    0x100: "display_clock_setting",
-}
 
 
 def device_metrics(gpu: Queries) -> dict[str, float]:
@@ -92,7 +81,7 @@ def throttle(gpu: Queries) -> dict[str, bool] | None:
         now = gpu.query(f"nvmlDeviceGetCurrentClocks{form}")
         if now is not None:
             supported = gpu.query(f"nvmlDeviceGetSupportedClocks{form}")
-            return {name: bool(now & bit) for bit, name in _THROTTLE.items() if supported is None or supported & bit}
+            return {name: bool(now & bit) for bit, name in REASONS.items() if supported is None or supported & bit}
     return None
 
 

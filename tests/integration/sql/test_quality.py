@@ -49,6 +49,39 @@ def test_a_run_was_throttled_was_not_or_is_unknown(world: World) -> None:
     assert quality(world) == expected
 
 
+@pytest.mark.parametrize("reason", ["applications_clocks_setting", "sync_boost", "display_clock_setting"])
+def test_a_setting_of_the_clocks_does_not_throttle(world: World, reason: str) -> None:
+    run = world.run(START, START + SECONDS, gpu=GPU)
+    throttle(world, GPU, **{reason: SECONDS})
+    assert quality(world) == [(False, None)]
+    world.connection.execute("select summarise(%s)", (run,))
+    assert quality(world) == [(False, None)]
+    codes = world.connection.execute("select code from chart_notice(array[%s], '{gpu_power}')", (run,)).fetchall()
+    assert ("throttled",) not in codes
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
+        "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
+        "nvidia_smi_clocks_event_reasons_active",
+    ],
+)
+@pytest.mark.parametrize(("mask", "throttled"), [(0x1, False), (0x2 | 0x10, False), (0x2 | 0x4, True), (0x48, True)])
+def test_masks_of_other_exporters_throttle_by_heat_and_power_alone(
+    world: World, metric: str, mask: int, throttled: bool
+) -> None:
+    run = world.run(START, START + SECONDS, gpu=GPU)
+    line = f'# TYPE {metric} gauge\n{metric}{{UUID="{GPU}"}} {mask}\n'.encode()
+    world.write(world.scraped([(at, line) for at in TIMES], "dcgm"))
+    assert quality(world) == [(throttled, None)]
+    [share] = world.connection.execute(
+        "select mean from run_summary where run_id = %s and quantity = 'gpu_throttled' and metric is null", (run,)
+    ).fetchone() or [None]
+    assert share == throttled, "the share of the time"
+
+
 def test_what_throttles_a_gpu_before_and_after_a_run_is_not_the_runs(world: World) -> None:
     world.run(START + 20, START + SECONDS, gpu=GPU)
     throttle(world, GPU, sw_power_cap=15)

@@ -16,11 +16,11 @@
 -- help = "interval of the means"
 
 with sources as (
-    -- Not the reasons `idle` and application clocks, which are no problem.
-    select s.series_id, coalesce(d.device, s.device) as device, s.labels ->> 'reason' as reason
+    -- dcgm-exporter reports all reasons in one mask, whose series has no reason.
+    select s.series_id, coalesce(d.device, s.device) as device, coalesce(s.labels ->> 'reason', 'unknown') as reason
     from placements p join places x on (x.host, x.gpu_uuid, x.origin) = (p.host, p.gpu_uuid, p.origin) and x.kind = 'gpu'
     join series s using (place_id) left join devices d using (place_id)
-    where p.run_id = %(run)s and s.quantity = 'gpu_throttled' and s.labels ->> 'reason' ~ 'thermal|power|hw_slowdown'
+    where p.run_id = %(run)s and s.quantity = 'gpu_throttled'
 ), points as (
     select f.device, f.reason, x.time as started_at, sum(x.area) / nullif(sum(x.seconds), 0) as share
     from sources f

@@ -163,6 +163,9 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('DCGM_FI_DEV_FAN_SPEED', '{}', 'gpu_fan_speed', 'ratio', 0.01, 'gauge', 'max', 20, true, 'Fan speed relative to its maximum.'),
     ('DCGM_FI_DEV_PSTATE', '{}', 'gpu_performance_state', 'code', 1, 'gauge', 'max', 20, true, 'Number of the performance state, 0 for the fastest.'),
     ('DCGM_FI_DEV_XID_ERRORS', '{}', 'gpu_last_xid', 'code', 1, 'gauge', 'max', 20, true, 'Number of the last XID error, 0 for none.'),
+    -- Bit masks, of which the collector keeps whether heat or power limits the clocks.
+    ('DCGM_FI_DEV_CLOCK_THROTTLE_REASONS', '{}', 'gpu_throttled', 'flag', 1, 'gauge', 'max', 20, false, '1 if heat or power limits the clocks.'),
+    ('DCGM_FI_DEV_CLOCKS_EVENT_REASONS', '{}', 'gpu_throttled', 'flag', 1, 'gauge', 'max', 20, false, '1 if heat or power limits the clocks.'),
     ('DCGM_FI_DEV_VGPU_LICENSE_STATUS', '{}', 'gpu_vgpu_licensed', 'flag', 1, 'gauge', 'max', 20, true, '1 if a virtual GPU is licensed.'),
     -- GPUs, in the names of our own exporter `nvml`
     ('bench_gpu_graphics_active_ratio', '{}', 'gpu_utilization', 'ratio', 1, 'gauge', 'mean', 15, false, 'Share of time in which the graphics or compute engine was active.'),
@@ -206,7 +209,13 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_gpu_ecc_errors_total', '{"severity": "corrected"}', 'gpu_ecc_errors_corrected', 'events/s', 1, 'counter', 'sum', 15, true, 'Corrected memory errors.'),
     -- not of the whole device: several series of one GPU are distinct, not one value repeated
     ('bench_gpu_xid_errors_total', '{}', 'gpu_xid_errors', 'events/s', 1, 'counter', 'sum', 15, false, 'XID errors of any number.'),
-    ('bench_gpu_throttled', '{}', 'gpu_throttled', 'flag', 1, 'gauge', 'max', 15, false, '1 if the clocks are throttled, for any reason.'),
+    -- Heat and power throttle. All other reasons are settings of a user, with clocks as intended.
+    ('bench_gpu_throttled', '{"reason": "sw_power_cap"}', 'gpu_throttled', 'flag', 1, 'gauge', 'max', 15, false, '1 if heat or power limits the clocks.'),
+    ('bench_gpu_throttled', '{"reason": "hw_slowdown"}', 'gpu_throttled', 'flag', 1, 'gauge', 'max', 15, false, '1 if heat or power limits the clocks.'),
+    ('bench_gpu_throttled', '{"reason": "sw_thermal_slowdown"}', 'gpu_throttled', 'flag', 1, 'gauge', 'max', 15, false, '1 if heat or power limits the clocks.'),
+    ('bench_gpu_throttled', '{"reason": "hw_thermal_slowdown"}', 'gpu_throttled', 'flag', 1, 'gauge', 'max', 15, false, '1 if heat or power limits the clocks.'),
+    ('bench_gpu_throttled', '{"reason": "hw_power_brake_slowdown"}', 'gpu_throttled', 'flag', 1, 'gauge', 'max', 15, false, '1 if heat or power limits the clocks.'),
+    ('bench_gpu_throttled', '{}', 'gpu_clocks_pinned', 'flag', 1, 'gauge', 'max', 15, false, '1 if a setting limits the clocks: application clocks, sync boost, a display.'),
     ('bench_gpu_lost', '{}', 'gpu_lost', 'flag', 1, 'gauge', 'max', 15, false, '1 if a known GPU does not answer.'),
     ('bench_gpu_info', '{}', 'gpu_info', 'flag', 1, 'gauge', 'max', 15, false, 'Name, driver and sources of a GPU, as labels.'),
     ('bench_gpu_idle_energy_joules_total', '{}', 'gpu_energy_idle', 'watts', 1, 'counter', 'sum', 15, false, 'Power of the whole GPU when idle.'),
@@ -247,6 +256,8 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('nvidia_smi_energy_joules_total', '{}', 'gpu_power', 'watts', 1, 'counter', 'sum', 35, true, 'Power of the whole GPU, from the energy it has used.'),
     ('nvidia_smi_enforced_power_limit_watts', '{}', 'gpu_power_limit', 'watts', 1, 'gauge', 'sum', 30, true, 'Power limit of the whole GPU.'),
     ('nvidia_smi_power_limit_watts', '{}', 'gpu_power_limit', 'watts', 1, 'gauge', 'sum', 31, true, 'Power limit that was set for the whole GPU.'),
+    ('nvidia_smi_clocks_throttle_reasons_active', '{}', 'gpu_throttled', 'flag', 1, 'gauge', 'max', 30, false, '1 if heat or power limits the clocks.'),
+    ('nvidia_smi_clocks_event_reasons_active', '{}', 'gpu_throttled', 'flag', 1, 'gauge', 'max', 30, false, '1 if heat or power limits the clocks.'),
     ('nvidia_smi_temperature_gpu', '{}', 'gpu_temperature', 'celsius', 1, 'gauge', 'max', 30, true, 'Temperature of the GPU.'),
     ('nvidia_smi_temperature_memory', '{}', 'gpu_memory_temperature', 'celsius', 1, 'gauge', 'max', 30, true, 'Temperature of device memory.'),
     ('nvidia_smi_clocks_current_sm_clock_hz', '{}', 'gpu_sm_clock', 'hertz', 1, 'gauge', 'mean', 30, true, 'Clock of the multiprocessors.'),

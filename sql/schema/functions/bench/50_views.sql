@@ -240,7 +240,7 @@ create or replace function bench_internal.energy_divided(p_runs text[]) returns 
 $$;
 
 -- Quality of a run's values. `coverage` is the share of its duration in which its processes were measured (without gaps, as far
--- as they are known; null where its row chose exporters without that of processes), `throttled` whether its GPUs' clocks were ever reduced, and `overhead` the exporters' share of its host's
+-- as they are known; null where its row chose exporters without that of processes), `throttled` whether heat or power ever reduced its GPUs' clocks, and `overhead` the exporters' share of its host's
 -- cores during the run. `overhead` needs the stored summary, since a host's cores are many series.
 create or replace view run_quality as
 select r.run_id,
@@ -265,9 +265,11 @@ left join lateral (  -- a left join, since the planner leaves it out where only 
     select max(coalesce(seen, seconds)) filter (where own) as seen, max(n) filter (where own) as n,
            (select min(s.series_id) from places p join series s using (place_id)
             where p.run_id = r.run_id and p.kind = 'process' and s.quantity = 'cpu_usage') as series_id,
-           max(max) filter (where not own) > 0 as throttled
-    from (select s.*, quantity = 'cpu_usage' as own from run_summary_of(array[r.run_id], '{cpu_usage,gpu_throttled}') s
-          where metric is null and (scope = 'process' or quantity = 'gpu_throttled')) x) q on true;
+           -- A setting of the clocks does not throttle, but shows that an exporter reports reasons.
+           max(case quantity when 'gpu_throttled' then max when 'gpu_clocks_pinned' then 0 end) > 0 as throttled
+    from (select s.*, quantity = 'cpu_usage' as own
+          from run_summary_of(array[r.run_id], '{cpu_usage,gpu_throttled,gpu_clocks_pinned}') s
+          where metric is null and (scope = 'process' or quantity <> 'cpu_usage')) x) q on true;
 
 -- Return whether any of some series measured run sets. PL/pgSQL, since SQL would be inlined, and planned for every chunk.
 create or replace function bench_internal.has_measured(

@@ -127,7 +127,7 @@ comment on column run_list.simulated is 'whether its GPUs are simulated';
 comment on column run_list.profiled is 'whether a profiler was attached';
 comment on column run_list.shared is 'whether it shared its GPU with other runs, or its host where it had no GPU';
 comment on column run_list.interval_seconds is 'seconds between samples, without the parts at the run''s start and end; of a run with fewer than three samples, the usual ones of its exporter';
-comment on column run_list.throttled is 'whether clocks of its GPUs were reduced at some time; null where that was not measured';
+comment on column run_list.throttled is 'whether heat or power reduced the clocks of its GPUs at some time; null where that was not measured';
 comment on column run_list.overhead is 'share of its host''s cores that exporters used meanwhile, 0 to 1; null where unknown';
 
 comment on view run_quality is 'Quality of each run''s measurements.';
@@ -137,7 +137,7 @@ comment on column run_quality.interval_seconds is 'seconds between samples, with
 comment on column run_quality.simulated is 'whether its GPUs are simulated';
 comment on column run_quality.profiled is 'whether a profiler was attached';
 comment on column run_quality.shared is 'whether it shared its GPU with other runs, or its host where it had no GPU';
-comment on column run_quality.throttled is 'whether clocks of its GPUs were reduced at some time; null where that was not measured';
+comment on column run_quality.throttled is 'whether heat or power reduced the clocks of its GPUs at some time; null where that was not measured';
 comment on column run_quality.overhead is 'share of its host''s cores that exporters used meanwhile, 0 to 1; null until it has ended, and where cores or exporters were not measured';
 
 comment on view run_summary is 'Summary of each run by quantity, scope, metric and device, and by quantity and scope over its devices.';
