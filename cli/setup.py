@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +13,7 @@ from hypergauge.cli.common import Json, as_json, console, primary
 from hypergauge.cli.help import Commands
 from hypergauge.cli.running.schedule import run_file
 from hypergauge.core.config.settings import Settings
+from hypergauge.core.files.package_data import package_files
 from hypergauge.dashboards.terminal import tables
 from hypergauge.dashboards.terminal.comparison_sheet import sheet
 from hypergauge.dashboards.terminal.comparison_table import comparison_table
@@ -27,6 +25,8 @@ from hypergauge.stack.doctor import certificate_findings, findings
 from hypergauge.stack.services.local_stack import availability
 
 __all__ = ["register"]
+
+_TEMPLATES = ("hypergauge.cli", "templates")
 
 _NEXT = {
     "bench compare {0} --baseline {0}/1/1": "differences to a run",
@@ -67,7 +67,7 @@ def demo() -> None:
     path = settings.home / "demo" / "demo.csv"
     with primary(settings) as connection:  # one embedded server from start to end
         experiment = choose_id(connection, str(path.resolve()), DEMO_EXPERIMENT)
-        write_template(_template("demo"), path.parent, overwrite=True)
+        write_template(package_files(*_TEMPLATES, "demo"), path.parent, overwrite=True)
         number_demo(path, experiment)
         # Its folder, since relative paths count from the working directory first, which may have a `train.py` too.
         os.chdir(path.parent)
@@ -98,7 +98,7 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder to write to.")] = Path(),
 ) -> None:
     """Write a commented experiments.csv and a script that run as they are."""
-    written = write_template(_template("init"), folder, overwrite=False)
+    written = write_template(package_files(*_TEMPLATES, "init"), folder, overwrite=False)
     for path in written:
         console().print(f"wrote {escape(str(path))}")
     console().print(f"Run it with: bench schedule {escape(str(folder / 'experiments.csv'))}")
@@ -121,7 +121,3 @@ def doctor(
         console().print(made)
     if tls and not all(ok for _, ok, _ in found):
         raise typer.Exit(1)
-
-
-def _template(name: str) -> Iterable[Traversable]:
-    return files("hypergauge.cli").joinpath("templates", name).iterdir()

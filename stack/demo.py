@@ -18,8 +18,8 @@ DEMO_EXPERIMENT = 0  # so that users' experiments start at 1
 _GPUS = "1xH100"
 
 
-def write_template(files: Iterable[Traversable], folder: Path, *, overwrite: bool) -> list[Path]:
-    """Write copies of files to a folder, and return their paths.
+def write_template(files: Iterable[tuple[str, Traversable]], folder: Path, *, overwrite: bool) -> list[Path]:
+    """Write copies of files to a folder, each under its name, and return their paths.
 
     Raises
     ------
@@ -28,13 +28,13 @@ def write_template(files: Iterable[Traversable], folder: Path, *, overwrite: boo
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for entry in sorted(files, key=lambda entry: entry.name):
-        path = folder / entry.name
+    for name, source in files:
+        path = folder / name
         if path.exists() and not overwrite:
             raise BadRequest(
                 "it exists already; nothing was written; `bench init FOLDER` writes to another folder", file=path
             )
-        written.append((path, entry.read_bytes()))
+        written.append((path, source.read_bytes()))
     for path, content in written:
         write_atomically(path, content, 0o644)
     return [path for path, _ in written]

@@ -12,6 +12,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from hypergauge.core.files.package_data import package_files
 from hypergauge.dashboards.palette import COLORS, STROKES
 from hypergauge.dashboards.plots.panels import Entry, Layout, Line, Panel
 from hypergauge.insight.charts.chart import Floats
@@ -39,9 +40,9 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     made.globals["assets"] = {
-        file.name: Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - files of this package
-        for file in (_HERE / "assets").iterdir()
-        if file.suffix in (".js", ".css")
+        name: Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - files of this package
+        for name, file in package_files("hypergauge.dashboards", "assets")
+        if name.endswith((".js", ".css"))
     }
     made.globals["swatch"] = _swatch
     return made

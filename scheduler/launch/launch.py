@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from hypergauge.core.files import private
+from hypergauge.core.files.package_data import package_files
 from hypergauge.core.files.run_folder import RunFolder, write_atomically
 from hypergauge.gpu.vendors import VisibleGpu
 from hypergauge.scheduler.environments.containers import Container
@@ -65,19 +66,12 @@ def client_folder(home: Path) -> Path:
 
 def _client() -> Iterator[tuple[str, bytes]]:
     """Yield the files that runs can import, by path in the client folder."""
-    package = files("hypergauge")
-    yield "hypergauge/__init__.py", package.joinpath("__init__.py").read_bytes()
-    waiting = [("hypergauge/client", package.joinpath("client"))]
-    while waiting:
-        path, folder = waiting.pop()
-        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-            name = f"{path}/{entry.name}"
-            if entry.is_dir():
-                waiting.append((name, entry))
-            elif entry.name == "radt.py":
-                yield "radt/__init__.py", entry.read_bytes()
-            elif entry.name.endswith(".py"):
-                yield name, entry.read_bytes()
+    yield "hypergauge/__init__.py", files("hypergauge").joinpath("__init__.py").read_bytes()
+    for path, file in package_files("hypergauge", "client"):
+        if path == "radt.py":
+            yield "radt/__init__.py", file.read_bytes()
+        elif path.endswith(".py"):
+            yield f"hypergauge/client/{path}", file.read_bytes()
 
 
 def run_environment(base: Mapping[str, str], additions: Mapping[str, str], client: Path) -> dict[str, str]:

@@ -6,14 +6,13 @@ The migrations follow river and telegraf (an applied table, an advisory lock), t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 import psycopg
 
 from hypergauge.core.errors import BenchError
+from hypergauge.core.files.package_data import package_files
 from hypergauge.sql.schema import extension
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.schema.schemas import OURS, SEARCH_PATH
@@ -197,16 +196,8 @@ def _execute(connection: psycopg.Connection, name: str, statements: bytes) -> No
 def _sql_files(folder: str, flavour: Flavour) -> list[Traversable]:
     """Return the files below `folder` by name: ``0001_name.sql``, and ``0001_name.FLAVOUR.sql`` of the flavour."""
     wanted = (["sql"], [flavour.value, "sql"])
-    found = [file for file in _all_files(files(__package__).joinpath(folder)) if file.name.split(".")[1:] in wanted]
+    found = [file for _, file in package_files("hypergauge.sql.schema", folder) if file.name.split(".")[1:] in wanted]
     return sorted(found, key=lambda file: file.name)
-
-
-def _all_files(folder: Traversable) -> Iterator[Traversable]:
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _all_files(entry)
-        else:
-            yield entry
 
 
 def _functions_digest(flavour: Flavour) -> str:

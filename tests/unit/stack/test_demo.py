@@ -16,14 +16,15 @@ def test_a_template_replaces_no_file_unless_it_may(tmp_path: Path) -> None:
     source.mkdir()
     for name in ("b.csv", "a.py"):
         (source / name).write_text(name)
-    assert write_template(source.iterdir(), folder, overwrite=False) == [folder / "a.py", folder / "b.csv"]
+    files = [(name, source / name) for name in ("a.py", "b.csv")]
+    assert write_template(files, folder, overwrite=False) == [folder / "a.py", folder / "b.csv"]
     (folder / "a.py").unlink()
     (folder / "b.csv").write_text("mine")
     with pytest.raises(BadRequest):
-        write_template(source.iterdir(), folder, overwrite=False)
+        write_template(files, folder, overwrite=False)
     assert [path.name for path in folder.iterdir()] == ["b.csv"]
     assert (folder / "b.csv").read_text() == "mine"
-    write_template(source.iterdir(), folder, overwrite=True)
+    write_template(files, folder, overwrite=True)
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"a.py": "a.py", "b.csv": "b.csv"}
 
 
