@@ -39,9 +39,9 @@ class LeftOut:
         """Return the gap of the file `output`."""
         try:
             content = json.loads(output.with_suffix(".left").read_text(encoding="utf-8"))
-        except FileNotFoundError:
+            return cls(int(content["start"]), int(content["end"]))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
             return cls()
-        return cls(content["start"], content["end"])
 
     def write(self, output: Path) -> None:
         """Write the gap to the file next to `output`."""

@@ -11,15 +11,23 @@ import errno
 import itertools
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from hypergauge.core.files import private
 
 __all__ = ["RunEnd", "RunFolder", "SupervisorState", "appearing", "sync_folder", "write_atomically"]
+
+_Content = TypeVar("_Content", "SupervisorState", "RunEnd")
+# Above bytes and seconds of any run; the database's times end with the year 294276.
+_LARGEST = {"int": 2**60, "float": 1e11}
+# No text for the database.
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+_ENDS = frozenset({"finished", "failed", "stopped", "timeout"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +137,16 @@ class RunFolder:
         self._write("spec.json", spec)
 
     def spec(self) -> dict[str, Any]:
-        """Return the specification of the run."""
-        content: dict[str, Any] = json.loads((self.path / "spec.json").read_text(encoding="utf-8"))
-        return content
+        """Return the specification of the run; empty if something has damaged it.
+
+        Raises
+        ------
+        FileNotFoundError
+            The run has no specification.
+        """
+        if (content := self._read("spec.json")) is None and not (self.path / "spec.json").exists():
+            raise FileNotFoundError(self.path / "spec.json")
+        return content or {}
 
     def write_state(self, state: SupervisorState) -> None:
         """Write the state of the supervisor."""
@@ -139,8 +154,7 @@ class RunFolder:
 
     def state(self) -> SupervisorState | None:
         """Return the state of the supervisor, ``None`` before its start."""
-        content = self._read("supervisor.json")
-        return None if content is None else SupervisorState(**content)
+        return _parsed(SupervisorState, self._read("supervisor.json"))
 
     def write_end(self, end: RunEnd) -> None:
         """Write the run's end."""
@@ -148,8 +162,8 @@ class RunFolder:
 
     def end(self) -> RunEnd | None:
         """Return the run's end, ``None`` while it runs."""
-        content = self._read("end.json")
-        return None if content is None else RunEnd(**content)
+        end = _parsed(RunEnd, self._read("end.json"))
+        return end if end is not None and end.status in _ENDS else None
 
     def ask_to_stop(self, reason: str) -> None:
         """Write the reason of a stop, for the supervisor to report."""
@@ -158,7 +172,7 @@ class RunFolder:
     def stop_reason(self) -> str | None:
         """Return the reason of a stop, ``None`` if there is none."""
         content = self._read("stop.json")
-        return None if content is None else str(content["reason"])
+        return None if content is None else str(content.get("reason", ""))
 
     def mark_delivered(self) -> None:
         """Record that output, spans and software metrics are delivered."""
@@ -173,11 +187,31 @@ class RunFolder:
         write_atomically(self.path / name, json.dumps(content))
 
     def _read(self, name: str) -> dict[str, Any] | None:
+        """Return the content of a file; ``None`` if there is no valid one, since a run may write to its folder too."""
         try:
-            content: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"))
-        except FileNotFoundError:
+            content = json.loads((self.path / name).read_bytes())
+        except (FileNotFoundError, ValueError, RecursionError):
             return None
-        return content
+        return content if isinstance(content, dict) else None
+
+
+def _parsed(kind: type[_Content], content: dict[str, Any] | None) -> _Content | None:
+    """Return a dataclass of numbers and texts; ``None`` if a field is missing or invalid."""
+    try:
+        parsed = None if content is None else kind(**content)
+    except TypeError:
+        return None
+    is_valid = parsed is not None and all(
+        _is_valid(getattr(parsed, field.name), str(field.type)) for field in fields(parsed)
+    )
+    return parsed if is_valid else None
+
+
+def _is_valid(value: object, annotation: str) -> bool:
+    kind, _, optional = annotation.partition(" | ")
+    if kind == "str" or value is None:
+        return not _NO_TEXT.search(value) if isinstance(value, str) else value is None and bool(optional)
+    return isinstance(value, int if kind == "int" else int | float) and abs(value) < _LARGEST[kind]
 
 
 @contextlib.contextmanager

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-import subprocess
 from collections.abc import Callable, Iterable
 
 from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.scheduler.containment import contained, reason
 from hypergauge.scheduler.profilers.registry import PROFILERS
 from hypergauge.scheduler.profilers.reports.entries import entries, heaviest
 from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording, UnreadableReport
+from hypergauge.sql.ingest.limits import storable
 from hypergauge.sql.ingest.software import SpanRecord
 from hypergauge.sql.runs.profiles import store_profile
 from hypergauge.sql.server.database import Connection
@@ -28,10 +29,13 @@ def phases_of(spans: Iterable[SpanRecord]) -> Phases:
 def store_reports(connection: Connection, folder: RunFolder, phases: Phases, notify: Callable[[str], None]) -> None:
     """Store the reports of a run's folder in the database; `notify` receives why one could not be read."""
     for name, profiler in PROFILERS.items():
-        if (report := folder.path / profiler.report).exists():
+        if not (report := folder.path / profiler.report).is_file():
+            continue
+        subject = f"the report {report.name} of run {folder.run_id[:8]}"
+        with contained(f"{subject} is not in the database", notify):
             read = functools.partial(profiler.read, report, phases)
-            if problem := store_report(connection, folder, name, 1, read):
-                notify(f"the report {report.name} of run {folder.run_id[:8]} is not in the database: {problem}")
+            for message in store_report(connection, folder, name, 1, read):
+                notify(f"{subject} {message}")
 
 
 def store_report(
@@ -41,31 +45,37 @@ def store_report(
     number: int,
     read: Callable[[], Recording | None],
     times: tuple[float | None, float | None] = (None, None),
-) -> str | None:
-    """Store a report of a run; return why it could not be read, which is stored too.
+) -> list[str]:
+    """Store a report of a run; return what is wrong with it. Why it could not be read is stored too.
 
     Parameters
     ----------
     times
         Start and end of the recording in Unix seconds, for a report without times.
     """
-    recording, problem = None, None
+    problem = None
     try:
         recording = read()
         if recording is None:
-            return None
+            return []
+        content = entries(recording.stacks), heaviest(recording.stacks, _MOST_STACKS)
         if not recording.stacks:
             problem = "it recorded nothing"
-    except (UnreadableReport, OSError, MemoryError, subprocess.SubprocessError) as error:
-        problem = str(error) or type(error).__name__
+    except UnreadableReport as error:
+        recording, problem = None, storable(str(error))
+    except Exception as error:  # noqa: BLE001 - a run may have written anything
+        recording, problem = None, storable(reason(error))
     if recording is None:
         store_profile(connection, folder.run_id, profiler, number, times=times, problem=problem)
-        return problem
+        return [f"is not in the database: {problem}"]
     started_at, ended_at = times
     store_profile(
         connection, folder.run_id, profiler, number,
         times=(recording.started_at or started_at, recording.ended_at or ended_at),
         rate=recording.rate, problem=problem,
-        entries=entries(recording.stacks), stacks=heaviest(recording.stacks, _MOST_STACKS),
+        entries=content[0], stacks=content[1],
     )  # fmt: skip
-    return problem
+    messages = [f"is not in the database: {problem}"] if problem else []
+    if recording.skipped:
+        messages.append(f"has {recording.skipped:,} records without a valid time, which are left out")
+    return messages

@@ -57,9 +57,9 @@ def profile_live(connection: Connection, folder: RunFolder, seconds: float, rate
         started_at = time.time()
         write_atomically(report, _recorded(profiler, [root.pid for root in roots], seconds, rate))
         read = partial(read_folded, report, rate)
-        problem = store_report(connection, folder, profiler.name, number, read, (started_at, time.time()))
-    if problem:
-        raise ServiceFailed(f"py-spy: {problem}")
+        problems = store_report(connection, folder, profiler.name, number, read, (started_at, time.time()))
+    if problems:
+        raise ServiceFailed(f"py-spy: its report {problems[0]}")
     return number
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import subprocess
 import tempfile
@@ -142,7 +143,7 @@ class Ncu(_Nsight):
         """See `Profiler.read`; ``ncu`` prints the report as CSV first. It has no times of launches, so no phases."""
         del phases
         page = _output(self.program, "--import", str(report), "--csv", "--page", "raw", "--print-units", "base")
-        return read_raw_page(page.splitlines())
+        return read_raw_page(io.StringIO(page))
 
     def _is_restricted(self) -> bool:
         if _field(self._root / "proc/driver/nvidia/params", "RmProfilingAdminOnly") != "1":

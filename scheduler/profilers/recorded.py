@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 from hypergauge.core.calls import Call
 from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.scheduler.containment import contained
 from hypergauge.scheduler.profilers.registry import PROFILERS
 from hypergauge.scheduler.profilers.reports.stacks import UnreadableReport
 
@@ -20,10 +20,12 @@ def recorded_calls(home: Path, run_id: str, notify: Callable[[str], None]) -> li
         return []
     calls: list[Call] = []
     for profiler in PROFILERS.values():
-        if not (report := folder.path / profiler.report).exists():
+        if not (report := folder.path / profiler.report).is_file():
             continue
-        try:
-            calls += profiler.calls(report)
-        except (UnreadableReport, OSError, subprocess.SubprocessError) as error:
-            notify(f"the trace lacks the calls of run {run_id[:8]}: {report.name}: {error}")
+        subject = f"the trace lacks the calls of run {run_id[:8]}: {report.name}"
+        with contained(subject, notify):
+            try:
+                calls += profiler.calls(report)
+            except UnreadableReport as error:
+                notify(f"{subject}: {error}")
     return calls

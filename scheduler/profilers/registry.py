@@ -92,4 +92,4 @@ def reports(folder: RunFolder) -> list[Path]:
     """Return the reports and logs of profilers in a run's folder, without empty files."""
     left = [folder.path / profiler.report for profiler in PROFILERS.values()]
     live = sorted(folder.path.glob(LIVE_REPORT.format("*")))
-    return [path for path in (*left, *live, folder.profiler_log) if path.exists() and path.stat().st_size]
+    return [path for path in (*left, *live, folder.profiler_log) if path.is_file() and path.stat().st_size]

@@ -124,10 +124,13 @@ class PendingManifests:
 
 
 def read_manifest(folder: RunFolder) -> dict[str, str] | None:
-    """Return the contents of a run's manifest files, by name; ``None`` if there is no manifest on this host."""
+    """Return the contents of a run's manifest files, by name; ``None`` if there is no valid manifest on this host."""
     found = {name: (folder.path / name) for name in FILES}
-    files = {name: path.read_text(encoding="utf-8") for name, path in found.items() if path.is_file()}
-    return files if MANIFEST in files else None
+    files = {name: path.read_text(encoding="utf-8", errors="replace") for name, path in found.items() if path.is_file()}
+    try:
+        return files if isinstance(json.loads(files[MANIFEST]), dict) else None
+    except (KeyError, ValueError):
+        return None
 
 
 def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

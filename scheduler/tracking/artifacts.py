@@ -54,7 +54,7 @@ class ArtifactClient:
         with translated_errors(), tempfile.TemporaryDirectory() as folder:
             there = [one.path for one in self._client.list_artifacts(mlflow_run_id) if one.path in names]
             paths = {name: self._client.download_artifacts(mlflow_run_id, name, folder) for name in there}
-            return {name: Path(path).read_text(encoding="utf-8") for name, path in paths.items()}
+            return {name: Path(path).read_text(encoding="utf-8", errors="replace") for name, path in paths.items()}
 
     @contextlib.contextmanager
     def artifact(self, mlflow_run_id: str, name: str) -> Iterator[Path | None]:

@@ -10,13 +10,14 @@ from hypergauge.core.files.host_lock import HostLock
 from hypergauge.core.files.run_folder import RunEnd, RunFolder
 from hypergauge.core.output import whole_output
 from hypergauge.scheduler import profilers
+from hypergauge.scheduler.containment import contained
 from hypergauge.scheduler.profilers.delivery import phases_of, store_reports
 from hypergauge.scheduler.provenance.manifest import FILES
 from hypergauge.scheduler.tracking.run_creation import RunRequest, create_late
 from hypergauge.scheduler.tracking.spans import read_spans
 from hypergauge.scheduler.tracking.tensors import deliver_tensors
 from hypergauge.scheduler.tracking.tracking import Tracking
-from hypergauge.sql.ingest.software import store_software_metrics, store_spans
+from hypergauge.sql.ingest.software import SpanRecord, store_software_metrics, store_spans
 from hypergauge.sql.runs import runs
 from hypergauge.sql.server.database import Connection
 
@@ -46,7 +47,8 @@ def deliver(
         if tracking is not None:
             try:
                 server = Tracking(tracking) if isinstance(tracking, str) else tracking
-                _track(connection, folder, server, mlflow_run_id, end)
+                with contained(f"MLflow does not have all of run {folder.run_id[:8]}", notify):
+                    _track(connection, folder, server, mlflow_run_id, end, notify)
             except TrackingUnavailable as error:
                 notify(str(error))
                 return False
@@ -75,13 +77,24 @@ def deliver_backlog(
 
 def deliver_recorded(connection: Connection, folder: RunFolder, notify: Callable[[str], None] = lambda _: None) -> None:
     """Store the spans, tensors and profiles of a run in the database; `notify` receives why a profile could not be read."""
-    spans = list(read_spans(folder.spans))
-    store_spans(connection, folder.run_id, spans)
-    deliver_tensors(connection, folder)
+    run = f"of run {folder.run_id[:8]} are not in the database"
+    spans: list[SpanRecord] = []
+    with contained(f"the spans {run}", notify):
+        spans = list(read_spans(folder.spans))
+        store_spans(connection, folder.run_id, spans)
+    with contained(f"the tensors {run}", notify):
+        deliver_tensors(connection, folder)
     store_reports(connection, folder, phases_of(spans), notify)
 
 
-def _track(connection: Connection, folder: RunFolder, server: Tracking, mlflow_run_id: str | None, end: RunEnd) -> None:
+def _track(
+    connection: Connection,
+    folder: RunFolder,
+    server: Tracking,
+    mlflow_run_id: str | None,
+    end: RunEnd,
+    notify: Callable[[str], None],
+) -> None:
     """Upload the files of a run to MLflow, and store its software metrics from MLflow in the database."""
     if not server.answers(_TIMEOUT_SECONDS):
         raise TrackingUnavailable("MLflow does not answer")
@@ -91,9 +104,25 @@ def _track(connection: Connection, folder: RunFolder, server: Tracking, mlflow_r
         mlflow_run_id = create_late(server, request, end.started_at)
         runs.set_mlflow_run(connection, folder.run_id, mlflow_run_id)
     found = server.runs_of(folder.run_id)
-    store_software_metrics(connection, folder.run_id, server.metrics_of(found, everything=True))
+    with contained(f"the logged metrics of run {folder.run_id[:8]} are not in the database", notify):
+        store_software_metrics(connection, folder.run_id, server.metrics_of(found, everything=True))
     tags = {"hypergauge.status": end.status, "hypergauge.reason": end.reason or ""}
     with whole_output(folder.output) as output:
         left = [output, folder.spans, *(folder.path / name for name in FILES), *profilers.reports(folder)]
-        tensors = sorted(path for path in folder.saved_tensors.glob("*.npy") if path.is_file())
-        server.finish(found, mlflow_run_id, end.status, end.ended_at, left, tags, tensors)
+        tensors = sorted(folder.saved_tensors.glob("*.npy"))
+        artifacts, tensors = [
+            [path for path in paths if _is_readable(folder, path, notify)] for paths in (left, tensors)
+        ]
+        server.finish(found, mlflow_run_id, end.status, end.ended_at, artifacts, tags, tensors)
+
+
+def _is_readable(folder: RunFolder, path: Path, notify: Callable[[str], None]) -> bool:
+    """Return whether a file exists and can be read; a container may have written it as another user."""
+    if not path.is_file():
+        return False
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        notify(f"MLflow does not get {path.name} of run {folder.run_id[:8]}: {error.strerror}")
+        return False
+    return True

@@ -35,10 +35,10 @@ class RunRequest:
 
     @classmethod
     def read(cls, folder: RunFolder) -> RunRequest | None:
-        """Return the request in a run's folder; ``None`` if there is none."""
+        """Return the request in a run's folder; ``None`` if there is no valid one."""
         try:
             return cls(**json.loads((folder.path / _FILE).read_text(encoding="utf-8")))
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError, TypeError):
             return None
 
 

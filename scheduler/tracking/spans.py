@@ -26,6 +26,9 @@ _TIMEOUT_SECONDS = 2.0
 # Wait for data and amounts of work, fields of steps.
 _AMOUNTS = ("data_wait", "samples", "tokens", "flops")
 
+# The database's index takes no longer ids, and a name is for people.
+_LONGEST_ID, _LONGEST_NAME = 200, 2000
+
 
 class SpanWatch:
     """Background copy of a run's spans to the database, during the run. The delivery at the end stores all spans.
@@ -48,7 +51,7 @@ class SpanWatch:
 
     def _store(self) -> None:
         path = self._folder.spans
-        size = path.stat().st_size if path.exists() else 0
+        size = path.stat().st_size if path.is_file() else 0
         if size == self._read:
             return
         begin = max(self._read, size - _MOST_BYTES)
@@ -64,7 +67,7 @@ class SpanWatch:
 
 def read_spans(path: Path) -> Iterator[SpanRecord]:
     """Yield the spans of the client's file; skip lines that a crash has truncated."""
-    if not path.exists():
+    if not path.is_file():
         return
     with path.open("rb") as file:
         yield from _spans(file)
@@ -79,23 +82,27 @@ def _spans(lines: Iterable[bytes]) -> Iterator[SpanRecord]:
 def _span(line: bytes) -> SpanRecord | None:
     """Parse a line; return ``None`` for an invalid span, because any process may write to that file."""
     try:
-        raw = json.loads(line)
+        raw = json.loads(line.decode(errors="replace"), strict=False)
         step = raw["step"]
         span = SpanRecord(
-            span_id=storable(str(raw["id"])),
-            parent_id=None if raw["parent"] is None else storable(str(raw["parent"])),
-            name=storable(str(raw["name"])),
+            span_id=_text(raw["id"], _LONGEST_ID),
+            parent_id=None if raw["parent"] is None else _text(raw["parent"], _LONGEST_ID),
+            name=_text(raw["name"], _LONGEST_NAME),
             kind=raw["kind"] if raw["kind"] in SPAN_KINDS else "span",
             step=step if isinstance(step, int) and abs(step) < 2**63 else None,
             started_at=float(raw["start"]),
             ended_at=None if raw["end"] is None else float(raw["end"]),
             pid=pid if abs(pid := int(raw["pid"])) < 2**31 else None,
-            thread=storable(str(raw["thread"])),
+            thread=_text(raw["thread"], _LONGEST_NAME),
             **{name: _amount(raw.get(name)) for name in _AMOUNTS},
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     return span if abs(span.started_at) < LATEST and abs(span.ended_at or 0.0) < LATEST else None
+
+
+def _text(value: object, longest: int) -> str:
+    return storable(str(value)[:longest])
 
 
 def _amount(value: object) -> float | None:

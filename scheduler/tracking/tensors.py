@@ -36,7 +36,7 @@ _MOST_BYTES = 4 << 20
 _TIMEOUT_SECONDS = 2.0
 # Any process may write to the file. A longer line is skipped; this holds all reductions of 100,000 tensors.
 _LONGEST_LINE = 8 << 20
-_LONGEST_NAME = 1000
+_LONGEST_NAME, _LONGEST_SET = 1000, 200  # the database's index takes no longer sets
 _MOST_SETS = 10_000
 _MOST_PROBLEMS, _LONGEST_PROBLEM = 10, 500
 # Steps that are stored together, by the size of their lines and by number.
@@ -76,7 +76,7 @@ class TensorLines:
     def parse(self, line: bytes) -> TensorSet | TensorStep | Problem | None:
         """Parse a line; return ``None`` for one that is invalid, known or of an unknown set."""
         try:
-            raw = json.loads(line)
+            raw = json.loads(line.decode(errors="replace"), strict=False)
             if "problem" in raw:
                 return Problem(storable(" ".join(str(raw["problem"]).split())).rstrip(".")[:_LONGEST_PROBLEM])
             return self._set(raw) if "names" in raw else self._step(raw)
@@ -84,7 +84,7 @@ class TensorLines:
             return None
 
     def _set(self, raw: dict[str, Any]) -> TensorSet:
-        name, collection = _text(raw["set"]), _text(raw["collection"])
+        name, collection = _text(raw["set"], _LONGEST_SET), _text(raw["collection"])
         if type(raw["names"]) is not list:
             raise TypeError
         names, sizes = [_text(one) for one in raw["names"]], _sizes(raw["sizes"], len(raw["names"]))
@@ -137,7 +137,7 @@ class TensorWatch:
 
     def _store(self) -> None:
         path = self._folder.tensors
-        size = path.stat().st_size if path.exists() else 0
+        size = path.stat().st_size if path.is_file() else 0
         if size == self._read:
             return
         found = _Batch()
@@ -155,7 +155,7 @@ class TensorWatch:
 
 def deliver_tensors(connection: Connection, folder: RunFolder) -> None:
     """Store all that the file has and the database has not."""
-    if not folder.tensors.exists():
+    if not folder.tensors.is_file():
         return
     lines, found = TensorLines(stored_steps(connection, folder.run_id)), _Batch()
     with folder.tensors.open("rb") as file:
@@ -213,8 +213,8 @@ def _lines(file: BinaryIO, until: int | None = None) -> Iterator[tuple[int, byte
             return  # the client may still be writing it, or was killed
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str) or len(value) > _LONGEST_NAME:
+def _text(value: object, longest: int = _LONGEST_NAME) -> str:
+    if not isinstance(value, str) or len(value) > longest:
         raise ValueError
     return storable(value)
 

@@ -220,7 +220,7 @@ class Tracking(ArtifactClient):
         mlflow_run_id: str,
         status: str,
         ended_at: float,
-        artifacts: list[Path],
+        artifacts: Iterable[Path],
         tags: Mapping[str, str],
         tensors: Iterable[Path] = (),
     ) -> None:
@@ -229,7 +229,7 @@ class Tracking(ArtifactClient):
         `status` is the status in the scheduler's words, such as ``stopped``; `ended_at` is the end in Unix seconds. The
         files `tensors` are uploaded to a folder of that name.
         """
-        for path in (path for path in artifacts if path.exists()):
+        for path in artifacts:
             self._log_artifact(found, mlflow_run_id, path)
         for path in tensors:
             self._log_artifact(found, mlflow_run_id, path, "tensors")

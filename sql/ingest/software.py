@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hypergauge.sql.ingest.limits import limited
+from hypergauge.sql.ingest.limits import LATEST, limited, storable
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["SoftwareMetric", "SpanRecord", "store_software_metrics", "store_spans"]
@@ -52,7 +52,11 @@ class SpanRecord:
 
 
 def store_software_metrics(connection: Connection, run_id: str, metrics: Sequence[SoftwareMetric]) -> None:
-    """Store values of one run and keep existing ones. Values are `limited`; NaN becomes null."""
+    """Store values of one run and keep existing ones. Values are `limited`; NaN becomes null.
+
+    Values with a time or step that the database lacks are left out: a script logs at any time that it likes.
+    """
+    metrics = [one for one in metrics if abs(one.time) < LATEST and abs(one.step) < 2**63]
     values = limited(np.array([m.value for m in metrics], float)).tolist()
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
@@ -63,7 +67,7 @@ def store_software_metrics(connection: Connection, run_id: str, metrics: Sequenc
             on conflict do nothing
             """,
             [
-                (m.key, m.step, m.time, m.time, None if math.isnan(value) else value, run_id)
+                (storable(m.key), m.step, m.time, m.time, None if math.isnan(value) else value, run_id)
                 for m, value in zip(metrics, values, strict=True)
             ],
         )

@@ -15,7 +15,7 @@ from hypergauge.core.errors import BadRequest, DatabaseUnavailable
 from hypergauge.core.system.backoff import Backoff, pauses
 from hypergauge.sql.server.database import Connection, Database, StatementFailed
 
-__all__ = ["PASSING", "Session"]
+__all__ = ["PASSING", "Session", "is_passing"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,6 +28,8 @@ PASSING = (
     errors.ReadOnlySqlTransaction,
     DatabaseUnavailable,
 )
+# Operational errors by their names alone: the server refuses these values each time, such as too long a key of an index.
+_LASTING = (StatementFailed, errors.ProgramLimitExceeded)
 # Errors that keep the connection and its locks.
 _KEPT = (errors.DeadlockDetected, errors.LockNotAvailable, errors.SerializationFailure)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
@@ -35,6 +37,11 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _REPORT_SECONDS = 5.0
 # Wait for locks of the lost connection, which the server may still hold.
 _LONGEST_LOCK_PAUSE, _LOCK_SECONDS = 1.0, 10.0
+
+
+def is_passing(error: Exception) -> bool:
+    """Return whether a session repeats work that ends with `error`."""
+    return isinstance(error, PASSING) and not isinstance(error, _LASTING)
 
 
 class Session:
@@ -90,8 +97,8 @@ class Session:
         while True:
             try:
                 done = work(self._connected(), *args, **kwargs)
-            except StatementFailed:
-                raise
+            except _LASTING as error:
+                raise self._failed(error) from error
             except PASSING as error:
                 if not isinstance(error, _KEPT):
                     self._drop()

@@ -57,4 +57,4 @@ def heaviest(stacks: Iterable[Stack], most: int) -> list[ProfileStack]:
 
 
 def _text(name: str) -> str:
-    return storable(name[:_LONGEST_NAME])
+    return storable(name[:_LONGEST_NAME]) or "unnamed"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hypergauge.scheduler.profilers.reports.stacks import Recording, Stack, UnreadableReport
@@ -13,6 +13,9 @@ __all__ = ["read_folded"]
 # Processes stand in front, with their command lines, which may contain quotes and line ends too.
 _PROCESS = re.compile(r'process \d+:"(?:[^"]|"(?!;| \d+\n))*"(?:;|(?= \d+\n))')
 
+# A file's name may contain a line end, which divides its stack. A day has fewer samples than ten digits can count.
+_COUNT = re.compile(r"(.*) ([0-9]{1,10})\r?")
+
 
 def read_folded(path: Path, rate: float) -> Recording:
     """Return the stacks of a report that was sampled `rate` times a second.
@@ -20,19 +23,20 @@ def read_folded(path: Path, rate: float) -> Recording:
     Raises
     ------
     UnreadableReport
-        A line is no stack with a number, or there is none.
+        The last line is cut, or no line is a stack with a number.
     """
-    stacks = list(_stacks(path.read_text(encoding="utf-8", errors="replace"), rate))
+    lines = _PROCESS.sub("", path.read_bytes().decode(errors="replace")).split("\n")
+    counts = [_COUNT.fullmatch(line) for line in lines]
+    if lines[-1] and counts[-1] is None:
+        raise UnreadableReport(f"its line {len(lines)} is no stack with a number of samples")
+    stacks = list(_stacks(filter(None, counts), rate))
     if not stacks:
         raise UnreadableReport("no Python function was busy")
-    return Recording(stacks, rate=rate)
+    return Recording(stacks, rate=rate, skipped=sum(bool(line) for line in lines) - sum(map(bool, counts)))
 
 
-def _stacks(text: str, rate: float) -> Iterator[Stack]:
-    for number, line in enumerate(_PROCESS.sub("", text).splitlines(), 1):
-        frames, _, count = line.rpartition(" ")
-        if not count.isdecimal():
-            raise UnreadableReport(f"its line {number} is no stack with a number of samples")
+def _stacks(lines: Iterable[re.Match[str]], rate: float) -> Iterator[Stack]:
+    for line in lines:
         # Each function has its file in parentheses; the rest of a command line has not.
-        if functions := tuple(frame for frame in frames.split(";") if frame.endswith(")")):
-            yield Stack("function", functions, "", None, int(count) / rate)
+        if functions := tuple(frame for frame in line[1].split(";") if frame.endswith(")")):
+            yield Stack("function", functions, "", None, int(line[2]) / rate)

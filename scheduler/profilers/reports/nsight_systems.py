@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeGuard
 
 from hypergauge.core.calls import Call
-from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording, UnreadableReport, recorded
+from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording, UnreadableReport, recorded, timed
 
 __all__ = ["read_calls", "read_export"]
 
@@ -56,30 +58,40 @@ def read_export(path: Path, phases: Phases) -> Recording:
 def read_calls(path: Path) -> list[Call]:
     """Return the calls of an export with their Unix times; raise as `read_export` does. Old exports have no such times."""
     calls, start = _read(path)
-    return [] if start is None else [replace(one, start=one.start + start) for one in calls]
+    if start is None:
+        return []
+    return [replace(one, start=one.start + start) for one in timed(calls, start) if one is not None]
 
 
-def _read(path: Path) -> tuple[list[Call], float | None]:
-    """Return the calls of an export, and the Unix time at 0 of their clock."""
+def _read(path: Path) -> tuple[list[Call | None], float | None]:
+    """Return the calls of an export, ``None`` for a damaged one, and the Unix time at 0 of their clock."""
     try:
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            connection.text_factory = _text
             tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
             return list(_calls(connection, tables)), _session_start(connection, tables)
     except sqlite3.Error as error:
         raise UnreadableReport(f"it is no complete export of Nsight Systems: {error}") from None
 
 
-def _calls(connection: sqlite3.Connection, tables: set[str]) -> Iterator[Call]:
+def _calls(connection: sqlite3.Connection, tables: set[str]) -> Iterator[Call | None]:
     for (table, kind), statement in _EVENTS.items():
         if table in tables:
             for name, track, start, end in connection.execute(statement):
-                yield Call(
-                    kind,
-                    _COPIES.get(name, str(name or "unnamed")),
-                    track,
-                    start * _NANOSECOND,
-                    (end - start) * _NANOSECOND,
-                )
+                if not (_is_number(start) and _is_number(end)):
+                    yield None
+                    continue
+                text = _text(name) if isinstance(name, bytes) else str(name or "unnamed")
+                yield Call(kind, _COPIES.get(name, text), track, start * _NANOSECOND, (end - start) * _NANOSECOND)
+
+
+def _text(raw: bytes) -> str:
+    """Return a text; SQLite keeps names as programs gave them, which need not be UTF-8."""
+    return raw.decode(errors="replace")
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _session_start(connection: sqlite3.Connection, tables: set[str]) -> float | None:
@@ -87,4 +99,4 @@ def _session_start(connection: sqlite3.Connection, tables: set[str]) -> float | 
     if "TARGET_INFO_SESSION_START_TIME" not in tables:
         return None
     found = connection.execute("select utcEpochNs from TARGET_INFO_SESSION_START_TIME").fetchone()
-    return None if found is None or found[0] is None else float(found[0]) * _NANOSECOND
+    return float(found[0]) * _NANOSECOND if found is not None and _is_number(found[0]) else None

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording, Stack, UnreadableReport
+from hypergauge.sql.ingest.limits import LATEST
 
 __all__ = ["read_printed", "read_samples"]
 
@@ -91,6 +92,7 @@ class _Samples:
     offset: float | None = None
     first: float | None = None
     last: float | None = None
+    skipped: int = 0
     native: Counter[tuple[tuple[str, ...], str]] = field(default_factory=Counter)
     python: Counter[tuple[tuple[str, ...], str]] = field(default_factory=Counter)
     _frames: list[tuple[str, str]] | None = None
@@ -102,7 +104,10 @@ class _Samples:
                 self._add_header(line)
             elif sample := _SAMPLE.fullmatch(line):
                 self._count()
-                self.last = float(sample[1])
+                if (time := float(sample[1])) >= LATEST:
+                    self.skipped += 1
+                    continue
+                self.last = time
                 self.first = self.last if self.first is None else self.first
                 self._frames = []
             elif self._frames is not None and (frame := _FRAME.fullmatch(line.replace(_DELETED, ""))):
@@ -111,7 +116,7 @@ class _Samples:
 
     def recording(self) -> Recording:
         """Return the stacks; raise UnreadableReport without a rate."""
-        if self.rate is None:
+        if not self.rate:
             raise UnreadableReport("perf prints no rate of its samples")
         counts = [("native", self.native), ("function", self.python)]
         stacks = [
@@ -119,7 +124,7 @@ class _Samples:
             for kind, found in counts
             for (frames, phase), count in found.items()
         ]
-        return Recording(stacks, self._unix(self.first), self._unix(self.last), self.rate)
+        return Recording(stacks, self._unix(self.first), self._unix(self.last), self.rate, self.skipped)
 
     def _count(self) -> None:
         """Count the sample whose frames were added."""
@@ -139,7 +144,7 @@ class _Samples:
     def _add_header(self, line: str) -> None:
         if rate := _RATE.search(line):
             self.rate = float(rate[1])
-        if offset := _OFFSET.match(line):
+        if (offset := _OFFSET.match(line)) and max(map(float, offset.groups())) < LATEST:
             self.offset = float(offset[1]) - float(offset[2])
 
 

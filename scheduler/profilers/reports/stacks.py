@@ -6,12 +6,20 @@ Every report is reduced to them. A kernel is a stack of one frame.
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypergauge.core.calls import Call
+from hypergauge.sql.ingest.limits import LATEST
 
-__all__ = ["CallTree", "Phases", "Recording", "Stack", "UnreadableReport"]
+__all__ = ["CallTree", "Phases", "Recording", "Stack", "UnreadableReport", "recorded", "timed"]
+
+# A GPU runs the kernels and copies of a stream one after another, and none calls another. Where their times overlap, the next
+# one began before the end of the last one.
+_CALL_NONE = frozenset({"kernel", "memory"})
+# Numbers that differ in each call of a range: PyTorch's NVTX ranges are `aten::mm, seq = 12, op_id = 34`.
+_IDS = re.compile(r",? *\b(?:stashed )?(?:seq|(?:\w+_)?ids?) ?= ?(?:\d+|\[[^]]*\])|(?<=^ProfilerStep)#\d+$")
 
 
 class UnreadableReport(Exception):
@@ -55,12 +63,15 @@ class Recording:
         First and last recorded time in Unix seconds; ``None`` where the report has none.
     rate
         Samples per second; ``None`` where every call is recorded.
+    skipped
+        Records of the report that are left out, because they have no valid time.
     """
 
     stacks: Sequence[Stack]
     started_at: float | None = None
     ended_at: float | None = None
     rate: float | None = None
+    skipped: int = 0
 
 
 class Phases:
@@ -99,10 +110,10 @@ class CallTree:
     _totals: dict[tuple[int, str], list[float]] = field(default_factory=dict)
 
     def add_track(self, calls: Iterable[Call]) -> None:
-        """Add the calls of one thread: a call contains those that start within it."""
+        """Add the calls of one thread: a call contains those that start within it, unless its kind calls none."""
         nested: list[tuple[float, int, list[float]]] = []
         for call in sorted(calls, key=lambda one: (one.start, -one.seconds)):
-            while nested and nested[-1][0] <= call.start:
+            while nested and (nested[-1][0] <= call.start or self.kind in _CALL_NONE):
                 nested.pop()
             parent = nested[-1][1] if nested else -1
             node = self._children.setdefault((parent, call.name), len(self._children))
@@ -125,8 +136,21 @@ class CallTree:
         return "" if self.offset is None else self.phases.at(self.offset + time)
 
 
-def recorded(calls: Iterable[Call], phases: Phases, offset: float | None) -> Recording:
-    """Return the stacks of recorded calls.
+def timed(calls: Iterable[Call | None], offset: float | None) -> Iterator[Call | None]:
+    """Yield the calls with valid times, and ``None`` in place of others.
+
+    Parameters
+    ----------
+    offset
+        See `recorded`.
+    """
+    for call in calls:
+        is_valid = call is not None and abs(call.start + (offset or 0.0)) < LATEST and 0 <= call.seconds < LATEST
+        yield call if is_valid else None
+
+
+def recorded(calls: Iterable[Call | None], phases: Phases, offset: float | None) -> Recording:
+    """Return the stacks of recorded calls; ``None`` stands for one that is damaged.
 
     Parameters
     ----------
@@ -134,14 +158,20 @@ def recorded(calls: Iterable[Call], phases: Phases, offset: float | None) -> Rec
         Unix time at 0 of the calls' clock; ``None`` if unknown.
     """
     tracks: dict[tuple[str, str], list[Call]] = {}
-    for call in calls:
+    skipped = 0
+    for call in timed(calls, offset):
+        if call is None:
+            skipped += 1
+            continue
+        if call.kind == "range":
+            call = replace(call, name=_IDS.sub("", call.name) or call.name)
         tracks.setdefault((call.kind, call.track), []).append(call)
     trees: dict[str, CallTree] = {}
     for (kind, _), of_track in tracks.items():
         trees.setdefault(kind, CallTree(kind, phases, offset)).add_track(of_track)
     stacks = [stack for tree in trees.values() for stack in tree.stacks()]
     if offset is None or not tracks:
-        return Recording(stacks)
+        return Recording(stacks, skipped=skipped)
     first = min(min(one.start for one in some) for some in tracks.values())
     last = max(max(one.end for one in some) for some in tracks.values())
-    return Recording(stacks, offset + first, offset + last)
+    return Recording(stacks, offset + first, offset + last, skipped=skipped)

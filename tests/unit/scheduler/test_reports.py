@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import json
 import sqlite3
 from collections.abc import Iterable
@@ -15,9 +16,10 @@ import pytest
 from hypergauge.core.calls import Call
 from hypergauge.scheduler.profilers.reports.entries import entries, heaviest
 from hypergauge.scheduler.profilers.reports.folded import read_folded
-from hypergauge.scheduler.profilers.reports.kineto import read_trace
+from hypergauge.scheduler.profilers.reports.kineto import read_calls, read_trace
 from hypergauge.scheduler.profilers.reports.nsight_compute import read_raw_page
 from hypergauge.scheduler.profilers.reports.nsight_systems import read_export
+from hypergauge.scheduler.profilers.reports.perf_script import read_printed
 from hypergauge.scheduler.profilers.reports.stacks import Phases, Stack, UnreadableReport, recorded
 from hypergauge.sql.runs.profiles import ProfileEntry
 from tests.support.fakes.profilers import NSYS_EVENTS, NSYS_START
@@ -224,6 +226,171 @@ def test_a_call_that_ends_after_its_caller_takes_no_more_from_it() -> None:
     calls = [Call("operator", "a", "1", 0.0, 4.0), Call("operator", "b", "1", 3.0, 5.0)]
     by_path = {one.frames: one.seconds for one in recorded(calls, Phases(), None).stacks}
     assert by_path == {("a",): 3.0, ("a", "b"): 5.0}
+
+
+def test_kernels_call_none() -> None:
+    calls = [
+        Call(kind, name, "GPU 0 stream 7", start, seconds)
+        for kind in ("kernel", "memory")
+        for name, start, seconds in (("gemm", 0.0, 10.0), ("copy", 9.5, 5.0), ("within", 11.0, 1.0))
+    ]
+    found = [
+        (one.kind, one.name, one.calls, one.self, one.total) for one in entries(recorded(calls, Phases(), None).stacks)
+    ]
+    expected = [("gemm", 1, 10.0, 10.0), ("copy", 1, 5.0, 5.0), ("within", 1, 1.0, 1.0)]
+    assert found == [(kind, *one) for kind in ("kernel", "memory") for one in expected]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("aten::mm, seq = 12, op_id = 314290", "aten::mm"),
+        ("aten::mm, op_id = 7, sizes = [[2, 4], [4]], input_op_ids = [(3,0), (5,1)]", "aten::mm, sizes = [[2, 4], [4]]"),
+        ("autograd::engine::evaluate_function: MmBackward0, stashed seq = 3", "autograd::engine::evaluate_function: MmBackward0"),
+        ("ProfilerStep#12", "ProfilerStep"),
+        ("seq = 4", "seq = 4"),
+        ("layer 4", "layer 4"),
+        ("grid = 4, valid = 1", "grid = 4, valid = 1"),
+        ("C#7", "C#7"),
+    ],
+)  # fmt: skip
+def test_a_range_is_named_without_the_ids_of_its_calls(name: str, expected: str) -> None:
+    [stack] = recorded([Call("range", name, "1", 0.0, 1.0)], Phases(), None).stacks
+    assert stack.frames == (expected,)
+
+
+# Names as programs give them, as bytes of a trace, and as they are shown.
+NAMES = [
+    (b"caf\xe9", "caf\ufffd"),
+    (b"\xff\xfe\x00x", "\ufffd\ufffd x"),
+    (rb"\ud800", "\ufffd"),
+    (rb"a\udc80\ud83d\ude00b\ud83d", "a\ufffd\U0001f600b\ufffd"),
+    (rb"nul\u0000", "nul"),
+    (b"tab\tescape\x1b[0m", "tab escape [0m"),
+    (rb"C:\windows\x", "C:\\windows\\x"),
+    (rb"\\ud800", "\\ud800"),
+    (rb"quote\"", 'quote"'),
+    (b"x" * 100_000, "x" * 2000),
+    (b"lr: NaN", None),
+    (b"", "unnamed"),
+]
+
+
+@pytest.mark.parametrize(("raw", "name"), NAMES)
+def test_a_damaged_name_is_repaired_and_costs_no_other(tmp_path: Path, raw: bytes, name: str | None) -> None:
+    event = b'{"ph": "X", "cat": "kernel", "name": "%s", "pid": 0, "tid": 7, "ts": %d, "dur": 2}'
+    path = tmp_path / "trace.json"
+    path.write_bytes(b'{"traceEvents": [' + b", ".join((event % (b"gemm", 0), event % (raw, 5))) + b"]}")
+    recording = read_trace(path, Phases())
+    found = {one.name: one.total for one in entries(recording.stacks)}
+    assert found.pop("gemm") == pytest.approx(2e-6)
+    assert recording.skipped == 0
+    [(shown, seconds)] = found.items()
+    assert seconds == pytest.approx(2e-6)
+    assert name is None or shown == name
+    assert len(read_calls(path)) == 2
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        *(f'"{name}": {value}' for name in ("ts", "dur") for value in ("NaN", "-Infinity", "nan", '"12"', "1e400", "1e300", "null")),
+        *(f'"ts": {value}' for value in ("[]", "{}", "1" + "0" * 5000)),
+        '"dur": -5',
+        '"missing": 0',
+    ],
+)  # fmt: skip
+def test_a_value_that_is_no_number_costs_its_event_alone(tmp_path: Path, field: str) -> None:
+    path = tmp_path / "trace.json"
+    events = ['{"ph": "X", "cat": "kernel", "name": "gemm", "ts": 0, "dur": 2}']
+    rest = [one for one in ('"ts": 5', '"dur": 2') if not field.startswith(one[:4])][: 1 if "missing" in field else 2]
+    events.append('{"ph": "X", "cat": "kernel", "name": "damaged", ' + ", ".join([field, *rest]) + "}")
+    path.write_text('{"traceEvents": [' + ", ".join(events) + "]}")
+    recording = read_trace(path, Phases())
+    assert ([one.frames for one in recording.stacks], recording.skipped) == ([("gemm",)], 1)
+    assert recording.ended_at == pytest.approx(2e-6)
+    assert [one.name for one in read_calls(path)] == ["gemm"]
+
+
+@pytest.mark.parametrize("base", ["NaN", '"x"', "null", "1e300", "[1]"])
+def test_a_trace_with_a_damaged_base_has_no_times(tmp_path: Path, base: str) -> None:
+    path = tmp_path / "trace.json"
+    event = '{"ph": "X", "cat": "kernel", "name": 5, "ts": 1, "dur": 2}'
+    path.write_text(f'{{"traceEvents": [{event}], "baseTimeNanoseconds": {base}}}')
+    recording = read_trace(path, Phases())
+    assert ([one.frames for one in recording.stacks], recording.started_at) == ([("5",)], None)
+    assert read_calls(path) == []
+
+
+def test_a_damaged_row_of_nsight_systems_costs_no_other(export: Path) -> None:
+    before = read_export(export, Phases())
+    with contextlib.closing(sqlite3.connect(export)) as connection:
+        connection.executescript(  # without its constraints
+            """
+            create table kernels as select * from CUPTI_ACTIVITY_KIND_KERNEL;
+            drop table CUPTI_ACTIVITY_KIND_KERNEL;
+            alter table kernels rename to CUPTI_ACTIVITY_KIND_KERNEL;
+            """
+        )
+        row = "(start, end, deviceId, streamId, demangledName)"
+        connection.execute("insert into StringIds values (900, cast(x'61ff00' as text)), (901, x'62e9')")
+        for values in (
+            "1, 2, 0, 7, 900",
+            "3, 4, 0, 7, 901",
+            "5, null, 0, 7, 900",
+            "'x', 6, 0, 7, 900",
+            "9e999, 6, 0, 7, 900",
+        ):
+            connection.execute(f"insert into CUPTI_ACTIVITY_KIND_KERNEL {row} values ({values})")
+        connection.commit()
+    recording = read_export(export, Phases())
+    found = {one.name for one in entries(recording.stacks)} - {one.name for one in entries(before.stacks)}
+    assert found == {"a\ufffd", "b\ufffd"}
+    assert recording.skipped == 3
+    assert recording.started_at is not None
+
+
+def test_a_damaged_row_of_nsight_compute_costs_no_other() -> None:
+    header = ['"ID","Kernel Name","gpu__time_duration.sum"', '"","","ns"']
+    rows = ['"0","gemm","1,000"', *(f'"1","gemm","{value}"' for value in ("n/a", "nan", "inf", "-1", "", "1e999"))]
+    rows += ['"2"', '"3","' + "x" * 200_000 + '","5"', '"4","two\nlines\u2028\x0c","7"', '"5","gemm","3"']
+    recording = read_raw_page(io.StringIO("\n".join([*header, *rows])))
+    found = {one.frames[0]: one.seconds for one in recording.stacks}
+    assert found == {"gemm": pytest.approx(1.003e-6), "two\nlines\u2028\x0c": pytest.approx(7e-9)}
+    assert recording.skipped == 8
+
+
+def test_a_damaged_line_of_samples_costs_no_other(tmp_path: Path) -> None:
+    lines = [
+        b"f (a.py:1) 3",
+        b"g (b\xff.py:1) 1",
+        b"h (two",
+        b"lines.py:1) 2",
+        b"i (a.py:1) " + b"9" * 5000,
+        b"j (c\xc2\x85d.py:1) 1",
+    ]
+    (tmp_path / "py-spy.txt").write_bytes(b"\n".join(lines) + b"\n")
+    recording = read_folded(tmp_path / "py-spy.txt", 1)
+    names = [one.frames for one in recording.stacks]
+    assert names == [("f (a.py:1)",), ("g (b\ufffd.py:1)",), ("lines.py:1)",), ("j (c\x85d.py:1)",)]
+    assert recording.skipped == 2
+
+
+@pytest.mark.parametrize(
+    ("time", "skipped"),
+    [("1" + "0" * 400 + ".0", 1), ("123456789012345.0", 1), ("12.5", 0)],
+    ids=["infinite", "huge", "valid"],
+)
+def test_a_damaged_time_of_perf_costs_no_other(time: str, skipped: int) -> None:
+    header = "# event : name = cpu-clock, { sample_period, sample_freq } = 49"
+    lines = [header, "a 1/1 10.0:", "\t1 f (/a)", "", f"a 1/1 {time}:", "\t1 g (/a)", ""]
+    recording = read_printed(lines, Phases())
+    assert (len(recording.stacks), recording.skipped) == (2 - skipped, skipped)
+
+
+def test_perf_without_a_rate_is_no_report() -> None:
+    with pytest.raises(UnreadableReport, match="no rate"):
+        read_printed(["# { sample_period, sample_freq } = 0", "a 1/1 10.0:", "\t1 f (/a)"], Phases())
 
 
 def test_the_innermost_phase_counts() -> None:
