@@ -6,11 +6,13 @@ import inspect
 import json
 import platform
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from benchmarks.campaign import faults
+from benchmarks.compatibility import unchanged
 from benchmarks.database import (
     capsules,
     dashboards,
@@ -58,6 +60,7 @@ BENCHMARKS: dict[str, Callable[..., Results]] = {
         "soak": soak,
         "spans": spans,
         "faults": faults,
+        "scripts": unchanged,
     }.items()
 }
 
@@ -88,12 +91,26 @@ def main(
             min=1, max=100, help="Scrapes per second for `overhead` (1, at most 10), or samples for `profile` (20)."
         ),
     ] = None,
-    only: Annotated[str | None, typer.Option(help="Faults for `faults` to use, such as clock,server.")] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(help="Faults for `faults` to use, such as clock,server; part of the names of `scripts`."),
+    ] = None,
+    checkouts: Annotated[
+        Path | None, typer.Option(help="Folder with the checkouts of `scripts`, by the repository's name.")
+    ] = None,
 ) -> None:
     """Run one benchmark and print its results."""
     if name not in BENCHMARKS:
         raise BadRequest(f"there is no benchmark {name!r}{did_you_mean(name, BENCHMARKS)}")
-    given = {"minutes": minutes, "server": server, "seed": seed, "kind": kind, "hz": hz, "only": only}
+    given = {
+        "minutes": minutes,
+        "server": server,
+        "seed": seed,
+        "kind": kind,
+        "hz": hz,
+        "only": only,
+        "checkouts": checkouts,
+    }
     options = {option: value for option, value in given.items() if value is not None}
     for option in options:
         if option not in inspect.signature(BENCHMARKS[name]).parameters:

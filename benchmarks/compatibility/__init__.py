@@ -1,0 +1,1 @@
+"""Training scripts of other projects, run as they are and by ``bench run``."""

@@ -1,0 +1,231 @@
+"""Scripts of other projects with and without hypergauge: the same output, exit status and saved files."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypergauge.core.errors import BadRequest
+
+__all__ = ["Outcome", "Watch", "differences", "measure", "scripts"]
+
+_FOLDER = Path(__file__).parent
+_BENCH = [sys.executable, "-m", "hypergauge.cli"]
+# One thread and one order of hashes: what a script computes is the same each time.
+_REPEATABLE = {
+    "OMP_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+    "KERAS_BACKEND": "torch",
+    "MPLBACKEND": "Agg",
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONWARNINGS": "ignore",
+}
+_LIMIT_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """The one line, after the first line of `file` that contains `after`."""
+
+    line: str
+    after: str
+    file: str | None = None
+
+    def insert(self, script: Path) -> None:
+        """Insert it, with the import, at the indentation of the line before.
+
+        Raises
+        ------
+        BadRequest
+            No line of the script contains `after`.
+        """
+        lines = script.read_text().splitlines()
+        position = next((number for number, line in enumerate(lines) if self.after in line), None)
+        if position is None:
+            raise BadRequest(f"{script.name} has no line with {self.after!r}: another version of the script?")
+        indent = lines[position][: len(lines[position]) - len(lines[position].lstrip())]
+        # A call over several lines ends where its brackets do.
+        while "\n".join(lines[: position + 1]).count("(") > "\n".join(lines[: position + 1]).count(")"):
+            position += 1
+        lines.insert(position + 1, f"{indent}from hypergauge import track; {self.line}")
+        script.write_text("\n".join(lines) + "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Entry of ``scripts.toml``, which describes the columns."""
+
+    name: str
+    repository: str
+    folder: str
+    command: str
+    inside: str = "."
+    data: tuple[str, ...] = ()
+    watch: Watch | None = None
+    files: tuple[str, ...] = ()
+
+    def arguments(self, python: str) -> list[str]:
+        """Return the command with this interpreter."""
+        arguments = shlex.split(self.command)
+        if arguments[0] == "sh":
+            return [*arguments[:-1], arguments[-1].replace("exec python ", f"exec {shlex.quote(python)} ")]
+        return [python, *arguments[1:]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a user sees of a script: exit status, lines of its output, saved files."""
+
+    status: int
+    lines: Counter[str]
+    files: Mapping[str, bytes] = field(repr=False)
+
+
+def measure(checkouts: Path, only: str = "") -> dict[str, float | str]:
+    """Return the number of scripts, of comparisons, and the differences by script.
+
+    ``TORCH_PYTHON`` names the interpreter with PyTorch and the other frameworks.
+
+    Parameters
+    ----------
+    checkouts
+        Folder with a checkout of each repository, by its name.
+    only
+        Run the scripts whose names contain this.
+    """
+    python = os.environ.get("TORCH_PYTHON", sys.executable)
+    selected = [script for script in scripts() if only in script.name]
+    results: dict[str, float | str] = {}
+    different, runs, lines, files = 0, 0, 0, 0
+    with tempfile.TemporaryDirectory(prefix="bench-") as home:
+        environment = {**os.environ, **_REPEATABLE, "BENCH_HOME": f"{home}/stack", "HF_HOME": f"{home}/models"}
+        subprocess.run([*_BENCH, "up"], env=environment, check=True, capture_output=True)
+        try:
+            for script in selected:
+                source = checkouts / script.repository / script.folder
+                if not source.is_dir():
+                    results[script.name] = "skipped: no checkout"
+                    continue
+                trial = Trial(script, source, Path(home) / "trial", python, environment)
+                expected, again = trial.run(), trial.run()
+                texts = []
+                for way in trial.ways():
+                    outcome = trial.run(way)
+                    runs += 1
+                    texts += [f"{way}: {text}" for text in differences(expected, again, outcome)]
+                stable = [name for name, data in expected.files.items() if again.files.get(name) == data]
+                lines += sum((expected.lines & again.lines).values())
+                files += len(stable)
+                different += bool(texts)
+                results[script.name] = "; ".join(texts) or (
+                    f"the same: exit status {expected.status}, {sum((expected.lines & again.lines).values())} of"
+                    f" {sum(expected.lines.values())} lines, {len(stable)} of {len(expected.files)} files"
+                )
+                print(f"{script.name}: {results[script.name]}", file=sys.stderr, flush=True)
+        finally:
+            subprocess.run([*_BENCH, "down"], env=environment, check=False, capture_output=True)
+    totals: dict[str, float | str] = {
+        "scripts": float(len(selected)),
+        "measured_runs": float(runs),
+        "lines": float(lines),
+        "files": float(files),
+        "different": float(different),
+    }
+    return {**results, **totals, **({"findings": float(different)} if different else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Script in a fresh copy of its folder, at the same path for each run."""
+
+    script: Script
+    source: Path
+    root: Path
+    python: str
+    environment: Mapping[str, str]
+
+    def ways(self) -> Iterator[str]:
+        """Yield the ways to run it by `bench run`."""
+        yield "as it is"
+        if self.script.watch:
+            yield "watched"
+            yield "watched and profiled"
+
+    def run(self, way: str = "") -> Outcome:
+        """Run the script, without hypergauge or in one of the `ways`."""
+        folder = self._fresh()
+        arguments = self.script.arguments(self.python)
+        if way:
+            profiler = ["--listeners", "process+torch"] if "profiled" in way else []
+            arguments = [*_BENCH, "run", *profiler, "--", *arguments]
+        if "watched" in way and self.script.watch:
+            name = self.script.watch.file or next(word for word in self.script.command.split() if word.endswith(".py"))
+            self.script.watch.insert(folder / name)
+        done = subprocess.run(
+            arguments, cwd=folder, env=self.environment, capture_output=True, timeout=_LIMIT_SECONDS, check=False
+        )
+        output = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+        files = {
+            str(path.relative_to(folder)): path.read_bytes()
+            for pattern in self.script.files
+            for path in sorted(folder.glob(pattern))
+        }
+        return Outcome(done.returncode, Counter(output.splitlines()), files)
+
+    def _fresh(self) -> Path:
+        """Return the script's folder in a new copy, with its data."""
+        template = self.root / "template"
+        copy = self.root / "copy"
+        marker = self.root / "name"
+        if not marker.exists() or marker.read_text() != self.script.name:
+            shutil.rmtree(self.root, ignore_errors=True)
+            shutil.copytree(self.source, template / "a/b/c/d", ignore=shutil.ignore_patterns(".git"), symlinks=True)
+            if self.script.data:
+                subprocess.run(
+                    [self.python, str(_FOLDER / "data.py"), *self.script.data],
+                    cwd=template / "a/b/c/d" / self.script.inside,
+                    env=self.environment,
+                    check=True,
+                )
+            marker.write_text(self.script.name)
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(template, copy, symlinks=True)
+        return copy / "a/b/c/d" / self.script.inside
+
+
+def differences(expected: Outcome, again: Outcome, outcome: Outcome) -> Iterator[str]:
+    """Yield how an outcome differs in what is the same in two plain runs."""
+    if outcome.status != expected.status:
+        yield f"exit status {outcome.status} for {expected.status}"
+    if missing := (expected.lines & again.lines) - outcome.lines:
+        yield f"{sum(missing.values())} lines missing or different, such as {next(iter(missing))!r}"
+    for name, data in expected.files.items():
+        if again.files.get(name) == data and outcome.files.get(name) != data:
+            yield f"{name} {'differs' if name in outcome.files else 'is missing'}"
+
+
+def scripts() -> list[Script]:
+    """Return the entries of ``scripts.toml``."""
+    entries = tomllib.loads((_FOLDER / "scripts.toml").read_text())["script"]
+    return [
+        Script(
+            **{
+                **entry,
+                "data": tuple(entry.get("data", ())),
+                "files": tuple(entry.get("files", ())),
+                "watch": Watch(**entry["watch"]) if "watch" in entry else None,
+            }
+        )
+        for entry in entries
+    ]
