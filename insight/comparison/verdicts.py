@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from hypergauge.sql.queries.notices import Reason
@@ -15,7 +15,7 @@ Outcome = Literal["passed", "failed", "undecided"]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The counted attempts of a row with one value each: attempts are repetitions, steps and samples are not.
+    """The attempts of a row with one value each: attempts are repetitions, steps and samples are not.
 
     Attributes
     ----------
@@ -23,12 +23,16 @@ class Group:
         Label: ``20/1/1``.
     values
         By the label of each attempt, ``20/1/1@2``.
+    missing
+        Reason by the label of each attempt without a value: ``not_finite``, ``not_measured``, or the status of one that has
+        not finished.
     """
 
     row: str
     values: Mapping[str, float]
     mean: float | None
     deviation: float | None
+    missing: Mapping[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -140,7 +144,7 @@ class Gate:
     method
         Sentences on the test and its assumptions.
     notes
-        Sentences on counterparts and uncounted attempts.
+        Sentences on counterparts.
     """
 
     verdicts: tuple[Verdict, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hypergauge.core.errors import BadRequest, did_you_mean
@@ -11,7 +12,8 @@ __all__ = ["Condition"]
 
 _FORM = re.compile(
     r"(?P<metric>[^<>]+?)\s*(?P<direction>[<>])\s*"
-    r"(?:(?P<change>[+-]\d+(?:\.\d+)?)\s*%|(?P<bound>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z%]*))"
+    r"(?:(?P<change>[+-]\d+(?:\.\d+)?)\s*%|(?P<below_zero>-\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
+    r"|(?P<bound>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z%]*))"
 )
 # Unit as written: unit of the values, and factor.
 _UNITS = {
@@ -78,7 +80,20 @@ class Condition:
                     f"--fail-on {text!r}: unknown unit {form['unit']!r}{did_you_mean(form['unit'], _UNITS)}"
                 )
             unit, factor = _UNITS[form["unit"]]
-        return cls(text, metric, rises, bound=float(form["bound"]) * factor, unit=unit)
+        return cls(text, metric, rises, bound=float(form["bound"] or form["below_zero"]) * factor, unit=unit)
+
+    def check_sign(self, values: Iterable[float]) -> None:
+        """Refuse a bound below 0 if no value is: the percent sign of a change was forgotten.
+
+        Raises
+        ------
+        BadRequest
+            The bound is below 0, and none of the values is.
+        """
+        if self.bound is not None and self.bound < 0 and all(value >= 0 for value in values):
+            raise BadRequest(
+                f"--fail-on {self.text!r}: {self.metric} is never below 0; for a change write '{self.text.strip()}%'"
+            )
 
     def check_unit(self, unit: str) -> None:
         """Refuse a bound in another unit.

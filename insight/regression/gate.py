@@ -33,7 +33,9 @@ def gated(
     alpha: float = 0.05, scope: str | None = None, simulated: bool = False, align: str | None = None,
     further: Sequence[Further] = (),
 ) -> Comparison:  # fmt: skip
-    """Compare the finished attempts of rows with those of a baseline, and test conditions.
+    """Compare the attempts of rows with those of a baseline, and test conditions.
+
+    A condition on attempts of which some have no value is not tested: those that survive are no sample of all.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ def gated(
     texts = verdict_texts(connection, [one.facts() for one in decided])
     gate = Gate(
         tuple(replace(one, text=text) for one, text in zip(decided, texts, strict=True)), alpha, tests, tuple(method(tests, alpha)),
-        (*_unmatched(matched), *_unfinished((*new.values(), *old.values()))),
+        tuple(_unmatched(matched)),
     )  # fmt: skip
     return replace(found, gate=gate)
 
@@ -105,6 +107,7 @@ def _trial(condition: Condition, new: Sequence[RunInfo], old: Sequence[RunInfo] 
     known = [one for side in sides for run in side if (one := _value(condition, run, values))]
     for one in known[:1]:
         condition.check_unit(one.unit)
+        condition.check_sign(one.value for one in known)
     groups = [_group(condition, side, values) for side in sides]
     example = known[0] if known else RunValue(condition.metric, 0.0, "")
     return Trial(
@@ -114,27 +117,43 @@ def _trial(condition: Condition, new: Sequence[RunInfo], old: Sequence[RunInfo] 
 
 
 def _value(condition: Condition, run: RunInfo, values: Values) -> RunValue | None:
-    return values.get(run.run_id, {}).get(condition.metric)
+    """Return the value of an attempt; ``None`` without a finite one."""
+    value = values.get(run.run_id, {}).get(condition.metric)
+    return value if value is not None and math.isfinite(value.value) else None
 
 
 def _group(condition: Condition, row: Sequence[RunInfo], values: Values) -> Group:
-    by_attempt = {f"{run.label}@{run.attempt}": one.value for run in row if (one := _value(condition, run, values))}
+    by_attempt: dict[str, float] = {}
+    missing: dict[str, str] = {}
+    for run in row:
+        label = f"{run.label}@{run.attempt}"
+        if value := _value(condition, run, values):
+            by_attempt[label] = value.value
+        elif run.status != "finished":
+            missing[label] = run.status
+        else:
+            missing[label] = "not_finite" if condition.metric in values.get(run.run_id, {}) else "not_measured"
     numbers = list(by_attempt.values())
     return Group(
         row[0].label,
         by_attempt,
         statistics.fmean(numbers) if numbers else None,
         statistics.stdev(numbers) if len(numbers) > 1 else None,
+        missing,
     )
 
 
 def _problems(condition: Condition, groups: Sequence[Group], known: Sequence[RunValue]) -> Iterator[Reason]:
-    """Yield the reasons why nothing can be concluded."""
+    """Yield the reasons for a verdict without a test, the gravest first."""
     about = {"metric": condition.metric}
-    if without := [group.row for group in groups if not group.values]:
+    if diverged := [attempt for attempt, why in groups[0].missing.items() if why == "not_finite"]:
+        yield Reason("not_finite", {**about, "attempts": diverged})
+    if without := [group.row for group in groups if not group.values and "not_finite" not in group.missing.values()]:
         yield Reason("not_measured", {**about, "rows": without})
+    if missing := {attempt: why for group in groups for attempt, why in group.missing.items()}:
+        yield Reason("attempts_missing", {**about, "attempts": list(missing), "causes": list(missing.values())})
     if condition.bound is None:
-        if any(one.value <= 0 or not math.isfinite(one.value) for one in known):
+        if any(one.value <= 0 for one in known):
             yield Reason("not_positive", about)
         if len({one.idle for one in known}) > 1:
             yield Reason("idle_energy_differs", about)
@@ -150,9 +169,3 @@ def _unmatched(matched: Iterable[Pair]) -> Iterator[str]:
             yield f"{pair.new} is compared with {pair.old}: same position, another configuration"
         elif pair.old is None and any(other.old is not None for other in matched):
             yield f"{pair.new} has no counterpart: no row of the baseline has its configuration or position"
-
-
-def _unfinished(rows: Iterable[Sequence[RunInfo]]) -> Iterator[str]:
-    for row in rows:
-        if left_out := sum(run.status != "finished" for run in row):
-            yield f"{left_out} of {len(row)} attempts of {row[0].label} did not finish and do not count"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -40,6 +41,8 @@ class RunValue:
         Scope of the measurement, if any.
     idle
         Whether it is an energy that includes idle energy.
+    value
+        NaN for a software metric whose last value was NaN or infinite.
     divided
         Whether it is an energy that was divided evenly among several processes.
     """
@@ -82,7 +85,9 @@ def check_name(name: str, values: Mapping[str, Mapping[str, RunValue]]) -> None:
 
 
 def _of_run(entry: Entry, pace: Mapping[str, Pace | None]) -> dict[str, RunValue]:
-    found = {key: RunValue(key, value, "") for key, value in entry.software.items() if value is not None}
+    found = {
+        key: RunValue(key, math.nan if value is None else value, "") for key, value in entry.software.items()
+    }
     for name, quantity in entry.quantities.items():
         if quantity["mean"] is not None:
             found[name] = RunValue(name, quantity["mean"], quantity["unit"], quantity["scope"])

@@ -35,7 +35,7 @@ class Trial:
     old
         ``None`` for a bound.
     problem
-        Reason why nothing can be concluded, if known beforehand.
+        Reason for the verdict without a test, if known beforehand.
     """
 
     condition: Condition
@@ -153,7 +153,8 @@ def _tested(trial: Trial, found: Change, alpha: float) -> Verdict:
 
 def _not_tested(trial: Trial, strictest: float) -> Verdict:
     if trial.problem:
-        return _verdict(trial, "undecided", trial.problem)
+        # A diverged attempt keeps no limit; for all else there is no evidence.
+        return _verdict(trial, "failed" if trial.problem.code == "not_finite" else "undecided", trial.problem)
     if trial.condition.bound is None:
         return _verdict(trial, "undecided", _too_few(trial, strictest))
     mean = trial.new.mean

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from hypergauge.core.errors import NoData
+from hypergauge.core.errors import BadRequest, NoData
 from hypergauge.insight.comparison.verdicts import Gate, Verdict
 from hypergauge.insight.regression.conditions import Condition
 from hypergauge.insight.regression.gate import gated
@@ -229,16 +230,83 @@ def test_rows_are_matched_by_configuration_then_by_position(laboratory: Laborato
     }
 
 
-def test_attempts_that_failed_do_not_count(laboratory: Laboratory, world: World) -> None:
-    laboratory.attempts(JITTER, experiment=20)
-    failed = laboratory.attempts([9.0, *JITTER], experiment=21)[0]
-    world.connection.execute("update runs set status = 'failed' where run_id = %s", (failed,))
-    found = gate(world, "21", "step_time>+3%", baseline="20")
-    assert (only(found).outcome, len(only(found).new.values)) == ("passed", 6)
-    assert [note.startswith("1 of 7 attempts of 21/1/1 ") for note in found.notes] == [True]
+def diverge(laboratory: Laboratory, *runs: str) -> None:
+    """Log a loss that is not finite after the others."""
+    for run in runs:
+        metrics = [SoftwareMetric("loss", 30, laboratory.now, math.nan)]
+        store_software_metrics(laboratory.world.connection, run, metrics)
+
+
+def test_a_gate_with_diverged_attempts_fails(laboratory: Laboratory, world: World, bench: Command) -> None:
+    runs = laboratory.attempts(JITTER[:4], experiment=20)
+    assert only(gate(world, "20", "loss>1.2")).outcome == "passed"
+    diverge(laboratory, *runs[1:])
+    verdict = only(gate(world, "20", "loss>1.2"))
+    assert verdict.outcome == "failed"
+    assert verdict.reason == Reason(
+        "not_finite", {"metric": "loss", "attempts": ["20/1/1@2", "20/1/1@3", "20/1/1@4"]}
+    )
+    assert verdict.new.missing == dict.fromkeys(["20/1/1@2", "20/1/1@3", "20/1/1@4"], "not_finite")
+    status, output, _ = bench("20", "--fail-on", "loss>1.2")
+    assert (status, "20/1/1@2, 20/1/1@3, 20/1/1@4" in output) == (1, True)
+    # A metric that all attempts have is tested as before.
+    assert only(gate(world, "20", "accuracy<0.9")).outcome == "passed"
+
+
+def test_a_change_needs_all_attempts_of_both_sides(laboratory: Laboratory, world: World) -> None:
+    old = laboratory.attempts(JITTER, experiment=20)
+    new = laboratory.attempts(JITTER, experiment=21)
+    assert only(gate(world, "21", "loss>+3%", baseline="20")).outcome == "passed"
+    diverge(laboratory, old[0])
+    verdict = only(gate(world, "21", "loss>+3%", baseline="20"))
+    assert (verdict.outcome, verdict.reason.code) == ("undecided", "attempts_missing")
+    assert "20/1/1@1" in verdict.text
+    assert verdict.statistics is None
+    diverge(laboratory, new[2])
+    verdict = only(gate(world, "21", "loss>+3%", baseline="20"))
+    assert (verdict.outcome, verdict.reason.values["attempts"]) == ("failed", ["21/1/1@3"])
+
+
+@pytest.mark.parametrize("status", ["failed", "timeout", "stopped", "running"])
+@pytest.mark.parametrize("side", [20, 21])
+def test_attempts_that_did_not_finish_leave_a_gate_undecided(
+    laboratory: Laboratory, world: World, status: str, side: int
+) -> None:
+    """The survivors may be the fast ones."""
+    runs = {experiment: laboratory.attempts([9.0, *JITTER], experiment=experiment) for experiment in (20, 21)}
+    for experiment, condition in ((20, "step_time>+3%"), (21, "step_time>1min")):
+        world.connection.execute("update runs set status = 'finished'")
+        world.connection.execute("update runs set status = %s where run_id = %s", (status, runs[side][0]))
+        baseline = None if condition.endswith("min") else "20"
+        verdict = only(gate(world, str(side if baseline is None else 21), condition, baseline=baseline))
+        assert (verdict.outcome, verdict.reason.code) == ("undecided", "attempts_missing"), experiment
+        assert f"{side}/1/1@1 ({status})" in verdict.text
+        label = f"{side}/1/1"
+        named = [f"{label}@{attempt}" for attempt in range(2, 8)]
+        selectors = " ".join(named) if side == 21 or baseline is None else "21"
+        if side == 21 or baseline is None:
+            assert only(gate(world, selectors, condition, baseline=baseline)).outcome == "passed", "named attempts"
     world.connection.execute("update runs set status = 'failed'")
     with pytest.raises(NoData, match="none of the selected runs has finished"):
         gate(world, "21", "step_time>+3%", baseline="20")
+
+
+def test_an_attempt_without_the_metric_is_named(laboratory: Laboratory, world: World) -> None:
+    runs = laboratory.attempts(JITTER[:3], experiment=20)
+    world.connection.execute("delete from software_metrics where run_id = %s and key = 'accuracy'", (runs[1],))
+    verdict = only(gate(world, "20", "accuracy<0.9"))
+    assert (verdict.outcome, verdict.new.missing) == ("undecided", {"20/1/1@2": "not_measured"})
+    assert "20/1/1@2 (not measured)" in verdict.text
+
+
+def test_negative_values_have_bounds(laboratory: Laboratory, world: World) -> None:
+    runs = laboratory.attempts(JITTER[:2], experiment=20)
+    for run in runs:
+        store_software_metrics(world.connection, run, [SoftwareMetric("elbo", 30, laboratory.now, -3.0)])
+    assert only(gate(world, "20", "elbo<-2.5")).outcome == "failed"
+    assert only(gate(world, "20", "elbo<-3.5")).outcome == "passed"
+    with pytest.raises(BadRequest, match="for a change write 'accuracy<-1%'"):
+        gate(world, "20", "accuracy<-1")
 
 
 def test_notes_name_values_that_are_not_comparable(laboratory: Laboratory, world: World) -> None:

@@ -24,6 +24,15 @@ create or replace function bench_internal.verdict_threshold(p_values jsonb) retu
     from (select (p_values ->> 'threshold')::numeric as threshold, (p_values ->> 'p_adjusted')::numeric as p) x
 $$;
 
+-- Return attempts without a value, each with its cause: `20/1/1@2 (failed), 20/1/1@3 (NaN or infinite)`.
+create or replace function bench_internal.verdict_missing(p_values jsonb) returns text language sql immutable as $$
+    select some_of(array_agg(format('%s (%s)', attempt, case cause when 'not_finite' then 'NaN or infinite'
+                                                                   when 'not_measured' then 'not measured' else cause end)
+                             order by nth))
+    from rows from (jsonb_array_elements_text(p_values -> 'attempts'), jsonb_array_elements_text(p_values -> 'causes'))
+         with ordinality as x (attempt, cause, nth)
+$$;
+
 -- Return the text of a verdict; null for an unknown code. `p_values` holds the code, the statistics and further values.
 create or replace function bench_dashboard.verdict_text(p_values jsonb) returns text language sql immutable as $$
     select (p_values ->> 'row') || ': ' || case p_values ->> 'reason'
@@ -42,6 +51,10 @@ create or replace function bench_dashboard.verdict_text(p_values jsonb) returns 
                    verdict_attempts(p_values ->> 'repetitions'), verdict_change((p_values ->> 'visible')::numeric),
                    notice_percent(wanted), coalesce(p_values ->> 'repetitions', 'N'))
         when 'not_measured' then format('no finished attempt of %s has %s', rows, name)
+        when 'not_finite' then format('%s is NaN or infinite at last in %s', name, notice_some(p_values -> 'attempts'))
+        when 'attempts_missing' then
+            format('%s has no value in %s, and the other attempts are no sample of all; repeat them, or name the attempts to compare',
+                   name, verdict_missing(p_values))
         when 'not_positive' then format('%s is 0 or less in some attempts, which has no relative change; use a bound', name)
         when 'idle_energy_differs' then format('%s includes idle energy in some attempts only', name)
         when 'divided_energy_differs' then format('%s is an equal part of that of several processes in some attempts only', name)
