@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from hypergauge.dashboards.terminal.formatting import SIMULATED, value_text
 from hypergauge.dashboards.terminal.notes import distinct
 from hypergauge.insight.comparison.columns import ENERGY_KEY
 from hypergauge.insight.comparison.entry import Entry
+from hypergauge.insight.comparison.ranking import extremes
 from hypergauge.insight.comparison.software import better, relevance
 from hypergauge.insight.report import Report
 from hypergauge.insight.sharing.collocation import advice
@@ -78,13 +80,19 @@ def _extremes(
 
 
 def _extreme(entries: Sequence[Entry], key: str, worst: str, direction: int) -> str | None:
-    known = [(number, one) for one in entries if (number := one.value(key)) is not None]
-    known.sort(key=lambda pair: -direction * pair[0])
-    if len(known) < 2 or known[0][0] == known[-1][0]:
+    values = [one.value(key) for one in entries]
+    first, last = extremes(values, direction, [_order(one) for one in entries])
+    if not first:
         return None
-    (low, first), (high, last) = known[0], known[-1]
-    some = f", of the {len(known)} runs with a value" if len(known) < len(entries) else ""
-    return f"{_name(first)}, {value_text(key, low)} ({worst}: {_name(last)}, {value_text(key, high)}{some})"
+    (low, high), known = (values[first[0]], values[last[0]]), sum(value is not None for value in values)
+    part = f", of the {known} runs with a value" if known < len(entries) else ""
+    best, most = (listed([_name(entries[at]) for at in some], _MOST_NAMED) for some in (first, last))
+    return f"{best}, {value_text(key, low)} ({worst}: {most}, {value_text(key, high)}{part})"
+
+
+def _order(entry: Entry) -> tuple[int, ...]:
+    """Return the sort key of a run by its label; a baseline comes first in a comparison, but not among equal runs."""
+    return tuple(int(number) for number in re.findall(r"\d+", entry.label))
 
 
 def _failed(found: Report) -> Iterator[Result]:

@@ -85,11 +85,13 @@ _MOST_SOFTWARE, _MAIN_SOFTWARE = 6, 2
 _SHARED = "†"
 _WITH_IDLE = "‡"
 _OF_HOST = "§"
+# Prefix of a change.
+_OTHER_WORK = "≠ "
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Text of a value, ``93%†``, and its change against the baseline, ``+12%``."""
+    """Text of a value, ``93%†``, and its change against the baseline: ``+12%``, or ``≠ +12%`` if that did other work."""
 
     text: str
     change: str = ""
@@ -172,7 +174,7 @@ def sheet(found: Comparison, metrics: Sequence[str] = (), *, everything: bool = 
 def _keys(found: Comparison) -> list[str]:
     """Return the columns with values. Columns of zeros would take the space of columns that matter."""
     keys = dict.fromkeys(key for entry in found.entries for key in entry.values)
-    return [key for key in keys if any(entry.values.get(key, 0) > 0 for entry in found.entries)]
+    return [key for key in keys if any(entry.values.get(key, 0) for entry in found.entries)]
 
 
 def _distinct(found: Comparison, keys: Iterable[str]) -> list[str]:
@@ -205,7 +207,9 @@ def _rank(key: str, software: Sequence[str]) -> int:
 
 def _cell(entry: Entry, key: str, software: Sequence[str]) -> Cell:
     if key in software:
-        return Cell(value_text(key, entry.software.get(key)) + _deviation(entry, key), _change(entry, key))
+        value = entry.software.get(key)
+        diverged = value is None and key in entry.software
+        return Cell("NaN" if diverged else value_text(key, value) + _deviation(entry, key), _change(entry, key))
     return Cell(
         value_text(key, entry.values.get(key)) + _deviation(entry, key) + _scope_mark(entry, key), _change(entry, key)
     )
@@ -226,6 +230,8 @@ def _notes(entries: Sequence[Entry], keys: Sequence[str]) -> list[str]:
         notes.append(_energy_note(entries))
     if _OF_HOST in marks:
         notes.append(f"{_OF_HOST} of the whole host: not the run's own")
+    if any(entry.of_other_work for entry in entries):
+        notes.append(f"{_OTHER_WORK}against other work: neither better nor worse")
     return notes
 
 
@@ -282,4 +288,4 @@ def _scope_mark(entry: Entry, key: str) -> str:
 
 def _change(entry: Entry, key: str) -> str:
     change = entry.changes.get(key)
-    return "" if change is None else f"{change:+.0%}"
+    return "" if change is None else f"{_OTHER_WORK * (key in entry.of_other_work)}{change:+.0%}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from hypergauge.sql.queries.charts.chart_styles import ChartStyle
 from hypergauge.sql.queries.charts.charts import Measured, measured
 from hypergauge.sql.queries.charts.tensors import losses, tensor_curves
 from hypergauge.sql.queries.notices import Notice
+from hypergauge.sql.queries.report import works
 from hypergauge.sql.queries.summaries import final_metrics
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
@@ -32,7 +33,8 @@ class Bar:
     label, runs, style, metric, unit, scope
         As in `hypergauge.insight.charts.chart.Series`.
     value
-        Mean over a run's time, or the last value of a software metric or of a tensor; for a workload, the mean over its runs.
+        Mean over a run's time, or the last value of a software metric or of a tensor; for a workload, the mean over its runs. There
+        is no bar if the last value was not finite, or if one of a workload's runs lacks a value.
     low, high
         Minimum and maximum of the samples; for a workload, of its runs' means.
     p95
@@ -86,7 +88,7 @@ def bars(
         quantities = [metric for metric in about.metrics if metric not in (*about.logged, *about.tensors)]
         about = replace(about, facts=tuple(measured(connection, (), quantities, scopes, about.parts)))
     found = sorted(
-        (*_measured(about, by), *_recorded(about, _logged(connection, about) | _tensors(connection, about))),
+        (*_measured(about, by), *_recorded(connection, about)),
         key=lambda one: about.sort_key(*one[:3]),
     )
     made = (
@@ -117,37 +119,51 @@ def _measured(about: Subject, by: str) -> Iterator[Found]:
             if by == "run":
                 [one] = facts
                 yield quantity, label, scope, (one.mean, one.min, one.max, one.p95)
-            else:
+            elif all(
+                any(one.quantity == quantity and one.run_id == run for one in about.facts)
+                for run in _due(quantity, group)
+            ):
                 yield quantity, label, scope, _together([one.mean for one in facts])
 
 
-def _recorded(about: Subject, last: Mapping[tuple[str, str], float]) -> Iterator[Found]:
-    """Yield bars of the last values, by run id and metric."""
+def _due(quantity: str, group: Sequence[RunInfo]) -> Iterator[str]:
+    """Yield the ids of the runs that should have a quantity: a run without GPUs has none of them."""
+    return (run.run_id for run in group if run.devices or not quantity.startswith("gpu_"))
+
+
+def _recorded(connection: Connection, about: Subject) -> Iterator[Found]:
+    """Yield bars of the last values, by label and metric."""
+    last = _logged(connection, about) | _tensors(connection, about)
+    program = {run: work.program for run, work in works(connection, about.run_ids).items()}
     for label, group in about.groups.items():
         for metric in dict.fromkeys((*about.logged, *about.tensors)):
-            if values := [last[run.run_id, metric] for run in group if (run.run_id, metric) in last]:
-                yield metric, label, "", _together(values)
+            values = {run.run_id: last[run.run_id, metric] for run in group if (run.run_id, metric) in last}
+            programs = {program[run] for run in values}
+            # A finished run of another program has none to log.
+            due = [run.run_id for run in group if run.status != "finished" or program[run.run_id] in programs]
+            finite = [value for value in values.values() if value is not None]
+            if finite and len(finite) == len(values) and values.keys() >= set(due):
+                yield metric, label, "", _together(finite)
 
 
-def _logged(connection: Connection, about: Subject) -> dict[tuple[str, str], float]:
+def _logged(connection: Connection, about: Subject) -> dict[tuple[str, str], float | None]:
     return {
         (one.run_id, one.key): one.value
         for one in final_metrics(connection, about.run_ids, parts=about.parts)
-        if one.value is not None and one.key in about.logged
+        if one.key in about.logged
     }
 
 
-def _tensors(connection: Connection, about: Subject) -> dict[tuple[str, str], float]:
-    last: dict[tuple[str, str], float] = {}
+def _tensors(connection: Connection, about: Subject) -> dict[tuple[str, str], float | None]:
+    last: dict[tuple[str, str], float | None] = {}
     for name, metric in about.tensors.items():
         if metric.several:
             raise BadRequest(f"{name!r} is {len(metric.names)} tensors: name one of them, or draw lines")
         for run_id, points in _points(connection, about, name, metric).items():
             part = about.parts[run_id] if about.parts is not None else None
             inside = [value for x, value in points if part is None or part.holds(x)]
-            # A loss that was not finite at last has no bar, like a logged one.
-            if inside and not math.isnan(inside[-1]):
-                last[run_id, name] = inside[-1]
+            if inside:
+                last[run_id, name] = None if math.isnan(inside[-1]) else inside[-1]
     return last
 
 

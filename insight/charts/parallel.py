@@ -10,6 +10,7 @@ from hypergauge.core.errors import NoData
 from hypergauge.insight.charts.bars import Bar, bars
 from hypergauge.insight.charts.parameters import in_order, logarithmic, number
 from hypergauge.insight.comparison.columns import SCOPES
+from hypergauge.insight.comparison.ranking import extremes
 from hypergauge.insight.comparison.software import better
 from hypergauge.insight.part import Part
 from hypergauge.sql.queries.charts.chart_styles import ChartStyle, run_styles
@@ -74,9 +75,9 @@ class Parallel:
         Canonical unit of each result, by metric; empty for a software metric.
     best, worst
         Indices of the tracks with the best and the worst first result, of the runs that have not ended early. Without a
-        `direction`, they have the lowest and the highest one.
+        `direction`, they have the lowest and the highest one. Of equal ones it is the first by its label.
     direction
-        1 if more of the first result is better, -1 if less is, ``None`` if unknown, or if the runs do different work.
+        1 if more of the first result is better, -1 if less is, ``None`` if unknown, or if the runs are of several programs.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -128,16 +129,17 @@ def parallel(
     styles = run_styles(connection, [run.run_id for run in started])
     names = [one.name for one in dimensions]
     tracks = tuple(_track(run, names, values.get(run.run_id, {}), styles[run.full_label]) for run in started)
-    one_work = len({one.work for one in works(connection, [run.run_id for run in started]).values()}) == 1
-    direction = better(found.metrics[0]) if one_work else None
-    ranked = sorted(
-        (at for at, one in enumerate(tracks) if found.metrics[0] in one.results and not one.ended_early),
-        key=lambda at: tracks[at].results[found.metrics[0]],
-        reverse=direction == 1,
+    # Only a software metric has a direction, and these are comparable within one program.
+    one_program = len({one.program for one in works(connection, [run.run_id for run in started]).values()}) == 1
+    direction = better(found.metrics[0]) if one_program else None
+    best, worst = extremes(
+        [None if one.ended_early else one.results.get(found.metrics[0]) for one in tracks],
+        direction or -1,
+        [(run.experiment_id, run.workload, run.position, run.attempt) for run in started],
     )
     return Parallel(
         dimensions, found.metrics, {one.metric: one.unit for one in found.bars}, tracks,
-        ranked[0] if ranked else None, ranked[-1] if len(ranked) > 1 else None, direction,
+        best[0] if best else None, worst[0] if worst else None, direction,
         tuple(run.full_label for run in runs if run.started_at is None), found.notices,
     )  # fmt: skip
 

@@ -101,17 +101,23 @@ def scatter(
     attempts: dict[tuple[str, str, str], list[Bar]] = {}
     for bar in found.bars:
         attempts.setdefault((bar.metric, bar.scope, by_id[bar.runs[0]].label), []).append(bar)
+    having = {(bar.metric, bar.runs[0]) for bar in found.bars}
+    # The attempts with a value are no sample of all of a row.
+    incomplete = {
+        (metric, run.label) for run in counted for metric in found.metrics if (metric, run.run_id) not in having
+    }
     points = tuple(
         _point(some, by_id[some[-1].runs[0]], values[some[-1].runs[0]])
-        for some in attempts.values()
-        if some[-1].runs[0] in values
+        for (metric, _, label), some in attempts.items()
+        if some[-1].runs[0] in values and (metric, label) not in incomplete
     )
     if not points:
         raise NoData(f"no run with {' or '.join(found.metrics)} has the parameter {name!r}")
     texts = in_order(one.text for one in points)
     numbers = [x for text in texts if (x := number(text)) is not None]
     numeric = len(numbers) == len(texts) > 1
-    without = tuple(dict.fromkeys(run.label for run in counted if run.run_id not in values))
+    drawn = {by_id[one.bar.runs[0]].label for one in points}
+    without = tuple(dict.fromkeys(run.label for run in counted if run.label not in drawn))
     return Scatter(
         name, found.metrics, () if numeric else tuple(texts), numeric and logarithmic(numbers), points, without,
         found.notices, found.labels,

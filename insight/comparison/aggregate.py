@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from hypergauge.insight.comparison.columns import ENERGY_KEY, PARTS, SCOPES, is_summed
+from hypergauge.insight.comparison.columns import (
+    ENERGY_KEY,
+    PARTS,
+    SCOPES,
+    is_of_gpu,
+    is_of_parts,
+    is_of_script,
+    is_summed,
+)
 from hypergauge.insight.comparison.energy import together as with_energy
 from hypergauge.insight.comparison.entry import Entry, Missing
 from hypergauge.insight.sharing.concurrent_runs import passes
 from hypergauge.sql.queries.notices import Reason
+from hypergauge.sql.queries.report import Work
 from hypergauge.sql.runs.selection import RunInfo
 
 __all__ = ["finished", "row_entry", "workload_entry"]
 
 One = TypeVar("One", RunInfo, Entry)
+Lacks = Callable[[Entry, Sequence[Entry]], bool]
 
 
 def finished(row: Sequence[One]) -> Sequence[One]:
@@ -25,7 +35,7 @@ def finished(row: Sequence[One]) -> Sequence[One]:
 
 
 def row_entry(label: str, group: Sequence[Entry]) -> Entry:
-    """Return the mean of a row's attempts, with standard deviations."""
+    """Return the mean of a row's attempts, with standard deviations. A mean needs a value of each counted attempt."""
     counted = finished(group)
     together = _together(label, counted, counted)
     found: dict[str, list[float]] = {}
@@ -33,12 +43,12 @@ def row_entry(label: str, group: Sequence[Entry]) -> Entry:
         for key, value in (*entry.values.items(), *entry.software.items()):
             if value is not None:
                 found.setdefault(key, []).append(value)
-    together = replace(together, values={key: statistics.fmean(found[key]) for key in together.values if key in found})
+    together = replace(together, values={key: statistics.fmean(found[key]) for key in together.values})
     return replace(
         with_energy(together, counted),
         status=_status(group),
         runs=tuple(run for entry in group for run in entry.runs),
-        deviations={key: statistics.stdev(some) for key, some in found.items() if len(some) > 1},
+        deviations={key: statistics.stdev(some) for key, some in found.items() if len(some) == len(counted) > 1},
         energy_divided=any(entry.energy_divided for entry in counted),
         counted=tuple(run.attempt for entry in counted for run in entry.runs),
     )
@@ -49,10 +59,18 @@ def _status(group: Iterable[Entry]) -> str:
     return next((s for s in ("running", "failed", "timeout", "stopped") if s in statuses), "finished")
 
 
-def workload_entry(label: str, group: Sequence[tuple[Entry, Entry]]) -> Entry:
-    """Return the aggregate of runs and their parts of shared amounts, with the makespan of simultaneous runs."""
+def workload_entry(label: str, group: Sequence[tuple[Entry, Entry]], works: Mapping[str, Work]) -> Entry:
+    """Return the aggregate of runs and their parts of shared amounts, with the makespan of simultaneous runs.
+
+    A mean needs a value of each run. A finished run of another program than those with a software metric has none to log.
+    """
     entries = [entry for entry, _ in group]
-    together = with_energy(_together(label, entries, [part for _, part in group]), entries)
+
+    def lacks(entry: Entry, having: Sequence[Entry]) -> bool:
+        programs = {works[run.run_id].program for one in having for run in one.runs}
+        return not entry.finished or any(works[run.run_id].program in programs for run in entry.runs)
+
+    together = with_energy(_together(label, entries, [part for _, part in group], lacks), entries)
     when = together.intervals or together.runs
     starts = [one.started_at for one in when if one.started_at is not None]
     ends = [one.ended_at for one in when if one.ended_at is not None]
@@ -65,23 +83,39 @@ def workload_entry(label: str, group: Sequence[tuple[Entry, Entry]]) -> Entry:
     return replace(together, values={**together.values, "makespan_seconds": makespan})
 
 
-def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> Entry:
-    """Return the aggregate of runs; `counted` are the same runs with their parts of shared amounts."""
+def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry], lacks: Lacks | None = None) -> Entry:
+    """Return the aggregate of runs.
+
+    Parameters
+    ----------
+    counted
+        The same runs with their parts of shared amounts.
+    lacks
+        Whether a run without a value that the script gives should have it, as those that have it; by default each should.
+    """
     runs = tuple(run for entry in group for run in entry.runs)
     missing = (*(one for entry in counted for one in entry.missing), *_without_energy(group))
+    missing = (
+        *missing,
+        *_without_value(group, {one.metric for one in missing}, lacks),
+        *_without_last_value(group, lacks),
+    )
     keys = dict.fromkeys(key for entry in group for key in entry.values)
-    keys = {key: None for key in keys if key not in {one.metric for one in missing}}
-    found = {key: [entry.values[key] for entry in group if key in entry.values] for key in keys}
-    amounts = {key: sum(entry.values.get(key, 0.0) for entry in counted) for key in keys if is_summed(key)}
+    without = {one.metric for one in missing}
+    found = {key: [entry.values[key] for entry in group if key in entry.values] for key in keys if key not in without}
+    amounts = {key: sum(entry.values.get(key, 0.0) for entry in counted) for key in found if is_summed(key)}
     values = {key: amounts.get(key, sum(some) / len(some)) for key, some in found.items()}
     spread = {key: (min(some), max(some)) for key, some in found.items()}
     intervals = tuple(interval for entry in group for interval in entry.intervals)
     software: dict[str, float | None] = {}
     for key in dict.fromkeys(key for entry in group for key in entry.software):
-        known = [value for entry in group if (value := entry.software.get(key)) is not None]
-        software[key] = sum(known) / len(known) if known else None
-        if known:
-            spread = {**spread, key: (min(known), max(known))}
+        logged = [entry.software[key] for entry in group if key in entry.software]
+        finite = [value for value in logged if value is not None]
+        if len(finite) < len(logged):
+            software[key] = None
+        elif key not in without:
+            software[key] = sum(finite) / len(finite)
+            spread = {**spread, key: (min(finite), max(finite))}
     scopes: dict[str, str] = {}
     for entry in group:  # the widest scope of the runs
         for key, scope in entry.scopes.items():
@@ -107,3 +141,30 @@ def _without_energy(group: Sequence[Entry]) -> Iterable[Missing]:
                 # A run without GPUs has no energy of one.
                 if key not in entry.values and (key != ENERGY_KEY or entry.gpu_coverage is not None):
                     yield Missing(key, entry.label, Reason("no_own_energy"))
+
+
+def _without_value(group: Sequence[Entry], known: Collection[str], lacks: Lacks | None) -> Iterable[Missing]:
+    """Yield the runs without a value that others have: the mean of those would pass for that of all."""
+    for key in dict.fromkeys(key for entry in group for key in entry.values):
+        if key in known or is_of_parts(key):  # which are named by their parts
+            continue
+        of_all = lacks is None or not is_of_script(key)
+        # A run without GPUs has no value of one.
+        without = [one for one in group if key not in one.values and not (is_of_gpu(key) and one.gpu_coverage is None)]
+        having = [one for one in group if key in one.values]
+        yield from (
+            Missing(key, one.label, Reason("value_not_measured"))
+            for one in without
+            if of_all or (lacks and lacks(one, having))
+        )
+
+
+def _without_last_value(group: Sequence[Entry], lacks: Lacks | None) -> Iterable[Missing]:
+    """Yield the runs whose last value of a software metric was not finite, or that did not log it."""
+    for key in dict.fromkeys(key for entry in group for key in entry.software):
+        having = [entry for entry in group if key in entry.software]
+        for entry in group:
+            if entry in having and entry.software[key] is None:
+                yield Missing(key, entry.label, Reason("value_not_finite"))
+            elif entry not in having and (lacks is None or lacks(entry, having)):
+                yield Missing(key, entry.label, Reason("value_not_logged"))

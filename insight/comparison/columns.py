@@ -34,7 +34,11 @@ __all__ = [
     "ColumnValues",
     "cost_key",
     "is_of_energy",
+    "is_of_gpu",
+    "is_of_parts",
+    "is_of_script",
     "is_of_total",
+    "is_of_whole",
     "is_summed",
     "values_of",
 ]
@@ -106,7 +110,13 @@ COLUMNS = (
     *(Column(key, f"{name}_energy_attributed", "total", "sum") for key, name in PARTS.items() if key != ENERGY_KEY),
 )
 
-_SUMMED = frozenset(column.key for column in COLUMNS if column.over == "sum") | {CO2_KEY, ENERGY_TO_TARGET}
+_OF_SCRIPT = frozenset({
+    EPOCH_ENERGY, STEP_ENERGY, SAMPLE_ENERGY, SAMPLES_PER_JOULE, TOKENS_PER_JOULE, STEP_RATE, SAMPLE_RATE, TOKEN_RATE, FLOPS_RATE,
+    DATA_WAIT, MFU, TIME_TO_TARGET, ENERGY_TO_TARGET,
+})  # fmt: skip
+_AMOUNTS = frozenset(column.key for column in COLUMNS if column.over == "sum") | {CO2_KEY}
+_SUMMED = _AMOUNTS | {ENERGY_TO_TARGET}
+_OF_WHOLE = _AMOUNTS | {"duration_seconds", "makespan_seconds", TOTAL_ENERGY}
 
 
 def cost_key(currency: str) -> str:
@@ -117,6 +127,26 @@ def cost_key(currency: str) -> str:
 def is_summed(key: str) -> bool:
     """Return whether a workload has the sum of its runs' values, not the mean."""
     return key in _SUMMED or key.startswith(_COST)
+
+
+def is_of_whole(key: str) -> bool:
+    """Return whether a value grows with the run's time, so that a run that has not finished has a part of it."""
+    return key in _OF_WHOLE or key.startswith(_COST)
+
+
+def is_of_gpu(key: str) -> bool:
+    """Return whether a run without GPUs has no such value."""
+    return key.startswith("gpu_") or key == MFU
+
+
+def is_of_parts(key: str) -> bool:
+    """Return whether a value is an energy, or made of several: the runs that lack a part of it are named."""
+    return key in (*PARTS, TOTAL_ENERGY, CO2_KEY) or key.startswith(_COST)
+
+
+def is_of_script(key: str) -> bool:
+    """Return whether a value depends on what the script tracks or logs."""
+    return key in _OF_SCRIPT
 
 
 def is_of_energy(key: str) -> bool:

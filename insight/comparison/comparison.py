@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hypergauge.core.errors import BadRequest, NoData
 from hypergauge.insight.comparison.aggregate import finished, row_entry, workload_entry
 from hypergauge.insight.comparison.alignment import check_align
-from hypergauge.insight.comparison.columns import is_of_energy, is_of_total, values_of
+from hypergauge.insight.comparison.columns import is_of_energy, is_of_total, is_of_whole, values_of
 from hypergauge.insight.comparison.energy import per_unit, with_total
 from hypergauge.insight.comparison.entry import Entry, Further
 from hypergauge.insight.comparison.shared import SHARED_SCOPES, parts
@@ -20,6 +20,7 @@ from hypergauge.insight.comparison.window import Window, window, window_of
 from hypergauge.insight.part import Part
 from hypergauge.sql.queries.charts.axes import Interval
 from hypergauge.sql.queries.notices import notices
+from hypergauge.sql.queries.report import Work, works
 from hypergauge.sql.queries.summaries import (
     FinalMetric,
     GpuFacts,
@@ -124,14 +125,15 @@ def compare(
         if baseline and not base:
             why = " ".join(one.text for one in notices(connection, within.facts()))
             raise NoData(f"--baseline {baseline} cannot be the baseline: {why.removesuffix('.')}")
-    entries = _entries(connection, runs, by, repeated, scope, simulated, within, further)
+    done = works(connection, [run.run_id for run in runs])
+    entries = _entries(connection, runs, by, repeated, scope, simulated, within, further, done)
     base_entry = None
     if base:
         wanted = {_label(run, by, repeated) for run in base}
         if len(wanted) > 1:
             raise BadRequest(f"--baseline {baseline} names {len(wanted)} {by}s: {', '.join(sorted(wanted))}; name one")
         base_entry = next(entry for entry in entries if entry.label in wanted)
-        entries = [_against(entry, base_entry) for entry in entries]
+        entries = [_against(entry, base_entry, done, whole=within is None) for entry in entries]
     return Comparison(by, tuple(entries), base_entry.label if base_entry else None, within)
 
 
@@ -143,7 +145,7 @@ def _label(run: RunInfo, by: str, repeated: Collection[str]) -> str:
 
 def _entries(
     connection: Connection, runs: Sequence[RunInfo], by: str, repeated: Collection[str], scope: str | None,
-    simulated: bool, part: Window | None, further: Sequence[Further],
+    simulated: bool, part: Window | None, further: Sequence[Further], done: Mapping[str, Work],
 ) -> list[Entry]:  # fmt: skip
     ids = [run.run_id for run in runs]
     intervals = part.intervals if part else {}
@@ -179,7 +181,7 @@ def _entries(
     for entry, part_of_it in zip(entries, counted, strict=True):
         groups.setdefault(_label(entry.runs[0], by, repeated), []).append((entry, part_of_it))
     return [
-        row_entry(label, [entry for entry, _ in group]) if by == "row" else workload_entry(label, group)
+        row_entry(label, [entry for entry, _ in group]) if by == "row" else workload_entry(label, group, done)
         for label, group in groups.items()
     ]
 
@@ -215,9 +217,11 @@ def _within(part: Window, counted: Iterable[RunInfo], runs: Iterable[RunInfo]) -
     return [run for run in runs if run.label in rows and run.run_id not in without]
 
 
-def _against(entry: Entry, base: Entry) -> Entry:
+def _against(entry: Entry, base: Entry, works: Mapping[str, Work], *, whole: bool) -> Entry:
+    """Return an entry with its changes; `whole` if the values are those of whole runs."""
     if entry is base:
         return entry
+    in_part = whole and not (entry.finished and base.finished)
     changes = {}
     for mine, theirs in ((entry.values, base.values), (entry.software, base.software)):
         for key, value in mine.items():
@@ -226,9 +230,19 @@ def _against(entry: Entry, base: Entry) -> Entry:
                 continue
             if is_of_total(key) and entry.energy_parts != base.energy_parts:
                 continue
+            if in_part and (key in entry.software or is_of_whole(key)):
+                continue
             if value is not None and other:
-                changes[key] = value / other - 1
-    return replace(entry, changes=changes)
+                changes[key] = (value - other) / abs(other)
+    other_work, other_program = (
+        _works(entry, works, kind) != _works(base, works, kind) for kind in ("work", "program")
+    )
+    unlike = (key for key in changes if (other_program if key in entry.software else other_work))
+    return replace(entry, changes=changes, of_other_work=frozenset(unlike))
+
+
+def _works(entry: Entry, works: Mapping[str, Work], kind: str) -> set[str]:
+    return {getattr(works[run.run_id], kind) for run in entry.runs}
 
 
 def _energies_differ_in_kind(one: Entry, other: Entry) -> bool:

@@ -50,7 +50,10 @@ class Entry:
     software
         Final values of software metrics; means for a row or workload.
     changes
-        Relative difference to the baseline by column or software metric: 0.1 is 10 % more.
+        Relative difference to the baseline by column or software metric: 0.1 is 10 % more. Values of a run that has not finished
+        are those of a part, which have none.
+    of_other_work
+        The differences to a baseline that did other work.
     simulated
         Whether it ran on simulated GPUs.
     target
@@ -84,6 +87,7 @@ class Entry:
     deviations: Mapping[str, float] = field(default_factory=dict)
     counted: tuple[int, ...] = ()
     changes: Mapping[str, float] = field(default_factory=dict)
+    of_other_work: frozenset[str] = frozenset()
     simulated: bool = False
     energy_method: str | None = None
     energy_divided: bool = False
@@ -108,6 +112,11 @@ class Entry:
     def value(self, key: str) -> float | None:
         """Return the value of a column or a software metric; ``None`` if there is none."""
         return self.values.get(key, self.software.get(key))
+
+    @property
+    def finished(self) -> bool:
+        """Return whether its values are those of whole runs: of a row those of the counted attempts."""
+        return all(run.status == "finished" for run in self.runs if not self.counted or run.attempt in self.counted)
 
     @property
     def profiled(self) -> tuple[str, ...]:
@@ -160,6 +169,7 @@ def _run(entry: Entry) -> dict[str, Any]:
         "software_metrics": entry.software,
         "quantities": entry.quantities,
         "changes": entry.changes,
+        "changes_of_other_work": sorted(entry.of_other_work),
     }
 
 
@@ -197,6 +207,7 @@ def _group(entry: Entry) -> dict[str, Any]:
         "scopes": entry.scopes,
         "software_metrics": entry.software,
         "changes": entry.changes,
+        "changes_of_other_work": sorted(entry.of_other_work),
     }
 
 

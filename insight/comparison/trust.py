@@ -36,6 +36,8 @@ _OF_CHARTS = (
 )
 # The energy of a workload is a sum, however it was divided; its runs have no column for their status.
 _OF_WORKLOADS = (*(code for code in _OF_CHARTS if code != "energy_divided"), "ended_early")
+# The status of a row is that of one of its attempts.
+_SHOWN = {"run": _OF_CHARTS, "row": (*_OF_CHARTS, "ended_early"), "workload": _OF_WORKLOADS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def trust(
             *notices(connection, (*left_out, *_how_measured(comparison, labels, found))),
             *notices(connection, _calibrated(connection, comparison, labels, found)),
             *notices(connection, (*_incomplete(comparison), *_missing(comparison), *_lacking(comparison, metrics))),
-            *(one for one in charted if one.code in (_OF_WORKLOADS if comparison.by == "workload" else _OF_CHARTS)),
+            *(one for one in charted if one.code in _SHOWN[comparison.by]),
             *notices(connection, neighbours.facts(comparison, changes)),
         ),
     )

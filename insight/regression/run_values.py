@@ -85,9 +85,7 @@ def check_name(name: str, values: Mapping[str, Mapping[str, RunValue]]) -> None:
 
 
 def _of_run(entry: Entry, pace: Mapping[str, Pace | None]) -> dict[str, RunValue]:
-    found = {
-        key: RunValue(key, math.nan if value is None else value, "") for key, value in entry.software.items()
-    }
+    found = {key: RunValue(key, math.nan if value is None else value, "") for key, value in entry.software.items()}
     for name, quantity in entry.quantities.items():
         if quantity["mean"] is not None:
             found[name] = RunValue(name, quantity["mean"], quantity["unit"], quantity["scope"])

@@ -237,21 +237,20 @@ def final_metrics(
     connection: Connection, run_ids: Sequence[str], before: Mapping[str, datetime | None] | None = None,
     parts: Mapping[str, RunPart] | None = None,
 ) -> list[FinalMetric]:  # fmt: skip
-    """Return the last value of each software metric of each run, optionally before a time or in a part of the run."""
+    """Return the last value of each software metric of each run (``last_values``), optionally before a time or in a part of the run."""
     with connection.cursor(row_factory=class_row(FinalMetric)) as cursor:
         return cursor.execute(
             """
-            select run_id, key, last.step, last.value, min, max
-            from (select run_id, key, before, part, min(value) as min, max(value) as max
-                  from software_metrics
-                  join unnest(%s::text[], %s::timestamptz[], %s::tstzmultirange[]) as requested (run_id, before, part) using (run_id)
-                  where (before is null or time < before) and (part is null or part @> time)
-                  group by run_id, key, before, part) x
+            with requested as (
+                select %s::text[] as runs, %s::timestamptz[] as before, %s::tstzmultirange[] as parts
+            )
+            select run_id, key, last.step, last.value, x.min, x.max
+            from requested cross join lateral last_values(runs, null, before, parts) last
+            join unnest(runs, before, parts) as limits (run_id, before, part) using (run_id)
             cross join lateral (
-                select step, value from software_metrics s
-                where s.run_id = x.run_id and s.key = x.key and (before is null or time < before)
-                  and (part is null or part @> time)
-                order by step desc, time desc limit 1) last
+                select min(value), max(value) from software_metrics s
+                where s.run_id = last.run_id and s.key = last.key
+                  and (limits.before is null or time < limits.before) and (part is null or part @> time)) x
             order by run_id, key
             """,
             (

@@ -22,6 +22,8 @@ _UID = "bench-intra"
 _METRIC = texts("metric")
 _SOFTWARE = texts("software")
 _KEY = "${result:sqlstring}"
+# The last value that was logged, as in the table of results: that of a curve is a mean of several, and skips NaN.
+_WITH_LAST = "concat_ws(': ', title, last)"
 _NO_NUMBERS = "No parameter with different numbers."
 
 
@@ -146,9 +148,8 @@ def _by(axis: str) -> Json:
 def _software_by_time() -> Json:
     return panels.timeseries(
         "$software over time$drawn$cut",
-        **parts.drawn(curves.software_curves(RUNS, _SOFTWARE)),
+        **parts.drawn(curves.software_curves(RUNS, _SOFTWARE, title=_WITH_LAST)),
         custom={"spanNulls": True, "showPoints": "auto"},
-        legend=("lastNotNull",),
         overrides=by_label(),
         empty=curves.CHOOSE,
         width=12,
@@ -159,9 +160,8 @@ def _software_by_time() -> Json:
 def _software_by_step() -> Json:
     return parts.by_number(
         "$software by step$drawn",
-        curves.software_points(RUNS, _SOFTWARE),
+        curves.software_points(RUNS, _SOFTWARE, title=_WITH_LAST),
         x="step",
-        legend=("lastNotNull",),
         width=12,
         height=9,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import time
 
 import pytest
@@ -11,7 +12,9 @@ from rich.console import Console
 from hypergauge.dashboards.terminal.comparison_sheet import sheet
 from hypergauge.dashboards.terminal.comparison_table import comparison_table
 from hypergauge.insight.comparison import neighbours
+from hypergauge.insight.comparison.chosen import ChosenQuantities
 from hypergauge.insight.comparison.comparison import Comparison, compare
+from hypergauge.insight.comparison.trust import trust
 from hypergauge.sql.ingest.software import SoftwareMetric, store_software_metrics
 from hypergauge.sql.runs.selection import select_runs
 from tests.support.world import World
@@ -75,6 +78,81 @@ def test_a_row_has_the_mean_of_the_attempts_that_finished(world: World) -> None:
     text = shown(found)
     assert "12.0 s ± 2.0 s (+100%)" in text
     assert "3 of 4" in text
+    [left_out] = [one for one in trust(world.connection, found).notices if one.code == "ended_early"]
+    assert left_out.runs == ["20/1/1"]
+
+
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize("by", ["row", "workload"])
+def test_a_mean_needs_a_value_of_each_attempt(world: World, by: str) -> None:
+    """Those that have one, such as a loss that is no NaN, are no sample of all."""
+    start = time.time() // 600 * 600 - 1800
+    runs = [
+        world.run(start + 60 * n, start + 60 * n + 10, experiment=21, attempt=attempt, position=position)
+        for n, (attempt, position) in enumerate(((1, 1), (2, 1), (3, 1)) if by == "row" else ((1, 1), (1, 2), (1, 3)))
+    ]
+    for run, loss in zip(runs, (0.1, math.nan, 0.2), strict=True):
+        metrics = [SoftwareMetric("loss", 1, start + 1, 0.5), SoftwareMetric("loss", 2, start + 2, loss)]
+        store_software_metrics(world.connection, run, metrics)
+    store_software_metrics(world.connection, runs[0], [SoftwareMetric("accuracy", 1, start + 1, 0.9)])
+    found = compare(world.connection, ["21"], by=by)
+    [entry] = found.entries
+    assert (entry.software, "loss" in entry.spread, "loss" in entry.deviations) == ({"loss": None}, False, False)
+    second = "21/1/1@2" if by == "row" else "21/1/2"
+    third = "21/1/1@3" if by == "row" else "21/1/3"
+    assert [(one.metric, one.run, one.reason.code) for one in entry.missing if one.metric == "loss"] == [
+        ("loss", second, "value_not_finite")
+    ]
+    assert [one.run for one in entry.missing if one.metric == "accuracy"] == [second, third]
+    assert "NaN" in shown(found)
+    named = [one for one in trust(world.connection, found).notices if one.code == "missing_metrics"]
+    assert any(
+        one.runs == [second] and one.text.endswith("no loss: its last value was NaN or infinite.") for one in named
+    )
+
+
+@pytest.mark.usefixtures("rows")
+def test_a_run_that_has_not_finished_has_no_change_of_its_duration(world: World) -> None:
+    start = time.time() // 600 * 600 - 1800
+    whole = world.run(start, start + 100, experiment=21)
+    crashed = world.run(start, start + 49, experiment=21, position=2)
+    world.end(crashed, start, start + 49, status="failed")
+    for run in (whole, crashed):
+        store_software_metrics(world.connection, run, [SoftwareMetric("loss", 1, start + 1, -2.0)])
+        times = [start + n for n in range(1, 49)]
+        world.write(world.gauge("bench_process_threads", times, [4.0] * 48, {"run_id": run}))
+    further = [ChosenQuantities(["threads"])]
+    for baseline in ("21/1/1", "21/1/2"):
+        found = compare(world.connection, ["21"], baseline=baseline, further=further)
+        assert [dict(entry.changes) for entry in found.entries] == [{}, {"threads": 0}]
+    aligned = compare(world.connection, ["21"], baseline="21/1/1", align="time", further=further)
+    assert aligned.entries[1].changes["duration_seconds"] == 0, "the part that both have"
+    by_workload = compare(world.connection, ["20", "21"], by="workload", baseline="20")
+    assert "duration_seconds" not in by_workload.entries[1].changes
+
+
+def test_a_change_is_relative_to_the_size_of_its_baseline(world: World) -> None:
+    start = time.time() // 600 * 600 - 1800
+    for n, loss in enumerate((-2.0, -3.0, -1.0, 1.0), 1):
+        run = world.run(start, start + 10, position=n)
+        store_software_metrics(world.connection, run, [SoftwareMetric("loss", 1, start + 1, loss)])
+    found = compare(world.connection, ["20"], baseline="20/1/1")
+    assert [entry.changes.get("loss") for entry in found.entries] == [None, -0.5, 0.5, 1.5]
+
+
+def test_a_change_against_other_work_is_marked(world: World) -> None:
+    """The whole experiment tells the work of a run, whichever of its runs are chosen."""
+    start = time.time() // 600 * 600 - 1800
+    for workload, names in enumerate((["narrow"], ["wide"], ["narrow", "wide"]), 1):
+        for position, name in enumerate(names, 1):
+            world.run(start, start + 10 + position, workload=workload, position=position, name=name)
+    found = compare(world.connection, ["20/3"], baseline="20/3/1")
+    assert [entry.of_other_work for entry in found.entries] == [frozenset(), {"duration_seconds"}]
+    assert found.as_dict()["runs"][1]["changes_of_other_work"] == ["duration_seconds"]
+    assert "(≠ +9%)" in shown(found)
+    same = compare(world.connection, ["20/3/1"], baseline="20/1/1")
+    assert same.entries[1].of_other_work == frozenset()
+    assert "≠" not in shown(same)
 
 
 @pytest.mark.usefixtures("rows")

@@ -153,7 +153,10 @@ def test_runs_are_lines_over_their_varied_parameters_and_results(world: World, s
     assert len({one.style for one in found.tracks}) == 4
     with pytest.raises(NoData):
         parallel(world.connection, select_runs(world.connection, ["20/1/1"]), ["loss"])
-    # Losses of different work have no best one.
+    # Losses are comparable within one program, whatever the names of its rows.
     world.connection.execute("update runs set name = 'other' where position = 2")
+    found = parallel(world.connection, select_runs(world.connection, ["20"]), ["loss"])
+    assert (found.best, found.worst, found.direction) == (0, 2, -1)
+    world.connection.execute("update runs set command = 'other.py' where position = 2")
     found = parallel(world.connection, select_runs(world.connection, ["20"]), ["loss"])
     assert (found.best, found.worst, found.direction) == (0, 2, None)

@@ -243,9 +243,7 @@ def test_a_gate_with_diverged_attempts_fails(laboratory: Laboratory, world: Worl
     diverge(laboratory, *runs[1:])
     verdict = only(gate(world, "20", "loss>1.2"))
     assert verdict.outcome == "failed"
-    assert verdict.reason == Reason(
-        "not_finite", {"metric": "loss", "attempts": ["20/1/1@2", "20/1/1@3", "20/1/1@4"]}
-    )
+    assert verdict.reason == Reason("not_finite", {"metric": "loss", "attempts": ["20/1/1@2", "20/1/1@3", "20/1/1@4"]})
     assert verdict.new.missing == dict.fromkeys(["20/1/1@2", "20/1/1@3", "20/1/1@4"], "not_finite")
     status, output, _ = bench("20", "--fail-on", "loss>1.2")
     assert (status, "20/1/1@2, 20/1/1@3, 20/1/1@4" in output) == (1, True)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from hypergauge.insight.comparison.ranking import extremes
 from hypergauge.sql.ingest.software import SoftwareMetric, store_software_metrics
 from tests.support.world import World, one, rows
 
@@ -168,8 +172,7 @@ def test_only_runs_of_one_work_are_compared(world: World) -> None:
     wide = [run(3, "wide", 50, "train.py --hidden 1536"), run(4, "wide", 50, "train.py --hidden 1536")]
     assert fastest(*narrow, *wide) == "20/1/1 narrow: 30.0 s (worst 20/2/1: 40.0 s); 2 of other work"
     assert fastest(*narrow, *wide, baseline=wide[1]) == "all 50.0 s; 2 of other work"
-    # Different names for each row of a program: variants.
-    assert fastest(narrow[0], wide[0]) == "20/1/1 narrow: 30.0 s (worst 20/3/1: 50.0 s)"
+    assert fastest(narrow[0], wide[0]) == "not compared: different work", "whatever else is selected"
     other = run(5, "other", 10, "python -m other --lr 1")
     assert fastest(narrow[0], other) == "not compared: different work"
     assert fastest(other) == "only 20/5/1 other: 10.0 s"
@@ -184,6 +187,86 @@ def test_only_runs_of_one_work_are_compared(world: World) -> None:
     assert one(world, answers, ids, None)[0] == "20/1 narrow: 30.0 s (worst 20/2: 40.0 s); 3 of other work"
     assert one(world, answers, ids, str(ids[3]))[0] == "all 50.0 s; 3 of other work"
     assert one(world, answers, ids[3:], None) == ("not compared: different work", "not compared: different work")
+
+
+def test_the_work_of_runs_is_that_in_their_experiment(world: World) -> None:
+    """Two networks that ran alone and beside each other do two works, also in the workload that has both."""
+    alone = [world.run(START, START + 30 + n, workload=n, name=name) for n, name in enumerate(("narrow", "wide"), 1)]
+    beside = [
+        world.run(START, START + 40 + n, workload=3, position=n, name=name) for n, name in ((1, "narrow"), (2, "wide"))
+    ]
+    sweep = [world.run(START, START + 50 + n, experiment=21, position=n, name=f"lr {n}") for n in (1, 2, 3)]
+    works = "select run_id, work from run_works(%s)"
+    whole = dict(rows(world, works, [*alone, *beside, *sweep]))
+    assert [whole[run] for run in (*alone, *beside)] == ["narrow", "wide"] * 2
+    assert {whole[run] for run in sweep} == {"train.py"}, "variants of one work"
+    for chosen in (alone, beside, [beside[1]], sweep[:1], [beside[0], sweep[0]]):
+        assert dict(rows(world, works, chosen)) == {run: whole[run] for run in chosen}
+    fastest = "select fastest from run_verdict(%s)"
+    assert one(world, fastest, beside) == "not compared: different work"
+    assert one(world, fastest, sweep[:2]) == "21/1/1 lr 1: 51.0 s (worst 21/1/2: 52.0 s)"
+    assert rows(world, "select seconds_change from run_results(%s, %s)", beside, beside[0]) == [(None,), ("≠ +2.4%",)]
+
+
+def test_a_mean_needs_a_value_of_each_attempt(world: World) -> None:
+    """A loss that became NaN is no sample of the others, and its last finite value is not its last."""
+    runs = [world.run(START + 100 * n, START + 100 * n + 90, attempt=n + 1) for n in range(4)]
+    whole = [world.run(START + 100 * n, START + 100 * n + 90, position=2, attempt=n + 1) for n in range(2)]
+    for n, run in enumerate(runs):
+        log(world, run, "loss", 0.2, 0.1 if n == 0 else math.nan)
+    for run in whole:
+        log(world, run, "loss", 2.0, 0.5)
+    found = rows(world, RESULTS, [*runs, *whole], whole[0])
+    assert [(row[2], row[6], row[7]) for row in found] == [(4, None, None), (2, 0.5, None)]
+    assert rows(world, "select value from last_values(%s, '{loss}') order by 1", runs) == [(0.1,), *[(None,)] * 3]
+    best = "select best from run_verdict(%s, 'loss')"
+    assert one(world, best, [*runs, *whole]) == "20/1/2 train: 0.5 (1 of 2 known)"
+    once = [runs[3], whole[1]]
+    assert one(world, best, once) == "20/1/2 train: 0.5 (1 of 2 known)"
+    assert rows(world, "select last from parameter_results(%s, 'lr', 'loss')", once) == [(None,), (0.5,)]
+    assert rows(world, "select title, last from curve_titles(%s, '{loss}') order by nth", once) == [
+        ("20/1/1 train", "NaN"),
+        ("20/1/2 train", "0.5"),
+    ]
+
+
+def test_the_mean_of_a_workload_needs_a_value_of_each_run(world: World) -> None:
+    runs = [world.run(START, START + 60, position=n) for n in (1, 2)]
+    times = [START + n for n in range(1, 61)]
+    world.write(world.gauge("bench_process_threads", times, [4.0] * 60, {"run_id": runs[0]}))
+    log(world, runs[0], "images_per_second", 10.0)
+    world.connection.execute("select summarise(run_id) from runs")
+    ids = workloads(world)
+    values = "select runs, mean, total from workload_values(%s, '{threads}')"
+    assert rows(world, values, ids) == [(1, None, None)]
+    throughput = "select throughput from workload_results(%s, 'images_per_second')"
+    assert rows(world, throughput, ids) == [(None,)]
+    world.connection.execute("update runs set command = 'other.py' where run_id = %s", (runs[1],))
+    assert rows(world, throughput, ids) == [(10,)], "another program has none to log"
+
+
+@pytest.mark.parametrize(
+    ("mine", "base", "text"),
+    [
+        ([-3.0], [-2.0], "-50%"),
+        ([-1.0], [-2.0], "+50%"),
+        ([-3.0, -3.2], [-2.0, -2.1], "-51% (-"),
+        ([-2.0, -2.2], [-2.0, -2.1], "≈ -2.4% (-"),
+        ([1.0], [-2.0], "+150%"),
+        ([-1.0], [2.0], "-150%"),
+        ([-1.0, -1.1], [2.0, 2.1], "-151%"),
+        ([1.0], [0.0], None),
+        ([3.0, None], [2.0, 2.1], None),
+        ([3.0, 3.1], [2.0, None], None),
+    ],
+)
+def test_a_change_is_relative_to_the_size_of_its_baseline(
+    world: World, mine: list[float | None], base: list[float | None], text: str | None
+) -> None:
+    found = one(world, "select (select change_text(%s::float8[], %s::float8[]))", mine, base)
+    assert found is None if text is None else found.startswith(text), found
+    low, high = one(world, "select low, high from change(%s::float8[], %s::float8[])", mine, base)
+    assert low is None or low <= high
 
 
 @pytest.mark.parametrize(
@@ -209,7 +292,32 @@ def test_the_best_of_equal_and_of_missing_values(world: World) -> None:
     assert one(world, statement, [None, 2, 3]) == "b: 2 (worst c: 3, 2 of 3 known)"
     assert one(world, statement, [1, None, None]) == "a: 1 (1 of 3 known)"
     assert one(world, statement, [1, 1, 1]) == "all 1"
+    assert one(world, statement, [2, 1, 1]) == "b, c: 2 (worst a: 1)"
+    assert one(world, statement, [1, 2, 2]) == "a: 1 (worst b, c: 2)"
+    assert one(world, statement, [1.00001, 1.0, 2.0]) == "a, b: 1 (worst c: 3)", "they agree in four digits"
     assert one(world, "select (select best_of('{a}', '{null}'::float8[], '{null}', -1, '{x}', 'x', '{}'))") is None
+
+
+@given(
+    values=st.lists(
+        st.none()
+        | st.floats(-1e300, 1e300, allow_subnormal=False)
+        | st.sampled_from([0.1, 0.10001, 0.10005, -2.0, 123.45]),
+        max_size=12,
+    ),
+    direction=st.sampled_from([1, -1]),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_equal_results_are_the_same_in_sql_and_python(world: World, values: list[float | None], direction: int) -> None:
+    places = one(world, "select places(%s::float8[], %s)", values, direction)
+    known = [place for place in places if place is not None]
+    assert [place is None for place in places] == [value is None for value in values]
+    best, worst = extremes(values, direction)
+    if len(set(known)) > 1:
+        assert best == [at for at, place in enumerate(places) if place == 1]
+        assert worst == [at for at, place in enumerate(places) if place == max(known)]
+    else:
+        assert (best, worst) == ([], [])
 
 
 def test_a_verdict_says_where_the_second_best_may_be_as_good(world: World) -> None:

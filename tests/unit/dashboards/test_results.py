@@ -80,6 +80,17 @@ def test_what_is_alike_alone_or_not_comparable_has_no_best() -> None:
     assert lines(entry("1/1/1", 30, energy=900), entry("1/2/1", 20, name="other", energy=500)) == {}
 
 
+def test_equal_runs_share_their_place() -> None:
+    """Digits that are not shown decide nothing, and neither does the baseline, which comes first."""
+    runs = [
+        entry(label, seconds) for label, seconds in (("1/10/1", 20), ("1/9/1", 20.001), ("1/2/1", 30), ("1/3/1", 40))
+    ]
+    assert lines(*runs) == {"Fastest": "1/9/1 train, 1/10/1 train, 20.0 s (slowest: 1/3/1 train, 40.0 s)"}
+    assert lines(*runs[:2]) == {}
+    losses = [entry(f"1/{n}/1", 30, software={"elbo_loss": loss}) for n, loss in enumerate((-3.0, -2.0, -3.0), 1)]
+    assert lines(*losses) == {"Lowest elbo_loss": "1/1/1 train, 1/3/1 train, -3 (highest: 1/2/1 train, -2)"}
+
+
 def test_the_best_of_each_work_is_named() -> None:
     runs = [entry(f"1/{n}/1", 30 + n, name="narrow" if n < 3 else "wide" if n < 5 else "other") for n in range(6)]
     assert lines(*runs) == {

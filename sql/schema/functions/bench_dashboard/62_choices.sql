@@ -200,18 +200,27 @@ language sql stable as $$
 $$;
 
 -- Return the summary of quantities in each workload: mean, minimum and maximum of its runs' means. Totals are sums over its
--- runs.
+-- runs. Where a run lacks a quantity, the mean and the total are null: those of the others would pass for all. A run without a GPU
+-- lacks none of GPUs.
 create or replace function bench_dashboard.workload_values(p_workloads integer[], p_quantities text[])
 returns table (workload_id integer, title text, quantity text, runs bigint, mean float8, lowest float8, highest float8,
                p95 float8, total float8) language sql stable as $$
-    select t.workload_id, t.title, f.quantity, count(*), avg(f.mean), min(f.mean), max(f.mean), avg(f.p95),
-           -- A sum without a run would pass for the whole.
-           case when count(*) = (select count(*) from runs o where o.workload_id = t.workload_id and o.started_at is not null)
-                then sum(f.total) end
-    from workload_titles(p_workloads) t
-    join runs r using (workload_id)
-    join run_values(runs_of(p_workloads), p_quantities) f using (run_id)
-    group by t.workload_id, t.title, t.nth, f.quantity order by f.quantity, t.nth
+    with measured as materialized (
+        select * from run_values(runs_of(p_workloads), p_quantities)
+    ), expected as materialized (
+        select r.workload_id, count(*) as runs,
+               count(*) filter (where exists (select from placements p where p.run_id = r.run_id and p.gpu_uuid is not null)) as on_gpus
+        from runs r where r.run_id = any(runs_of(p_workloads)) and r.started_at is not null group by r.workload_id
+    ), summed as (
+        select r.workload_id, f.quantity, count(*) as runs, avg(f.mean) as mean, min(f.mean) as lowest, max(f.mean) as highest,
+               avg(f.p95) as p95, sum(f.total) as total
+        from measured f join runs r using (run_id) group by r.workload_id, f.quantity
+    )
+    select t.workload_id, t.title, s.quantity, s.runs, case when whole then s.mean end, s.lowest, s.highest,
+           case when whole then s.p95 end, case when whole then s.total end
+    from summed s join expected e using (workload_id) join workload_titles(p_workloads) t using (workload_id)
+    cross join lateral (select s.runs >= case when s.quantity like 'gpu\_%' then e.on_gpus else e.runs end as whole) x
+    order by s.quantity, t.nth
 $$;
 
 -- Return the energy of runs in joules: their `share` of that of their GPUs, above idle, and that of `whole` GPUs that they had to

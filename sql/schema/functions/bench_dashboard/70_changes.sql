@@ -40,13 +40,16 @@ language sql immutable as $$
 $$;
 
 -- Return the relative change of the mean of repetitions against that of a baseline, 0.1 for 10 % more, with its 95 % interval
--- from two repetitions on; see `ratio`. Null where a mean is not positive.
+-- from two repetitions on; see `ratio`, and `relative_change` for means below 0. Without an interval where only one is below 0. Null
+-- where a value is unknown, or the baseline is 0.
 create or replace function bench_internal.change(p_mine float8[], p_base float8[], out value float8, out low float8, out high float8)
 language sql immutable as $$
-    select r.value - 1, r.low - 1, r.high - 1
-    from (select avg(x) as mean, var_samp(x) as variance, count(x) as n from unnest(p_mine) x) m
-    cross join (select avg(x) as mean, var_samp(x) as variance, count(x) as n from unnest(p_base) x) b
-    cross join lateral ratio(m.mean, m.variance, m.n, array[b.mean], array[b.variance], array[b.n]) r
+    select relative_change(m.mean, b.mean), least(x.low, x.high), greatest(x.low, x.high)
+    from (select avg(x) as mean, var_samp(x) as variance, count(x) as n from unnest(p_mine) x having count(x) = count(*)) m
+    cross join (select avg(x) as mean, var_samp(x) as variance, count(x) as n from unnest(p_base) x having count(x) = count(*)) b
+    cross join lateral (select sign(b.mean) as side) s
+    cross join lateral ratio(side * m.mean, m.variance, m.n, array[side * b.mean], array[b.variance], array[b.n]) r
+    cross join lateral (select side * (r.low - 1) as low, side * (r.high - 1) as high) x
 $$;
 
 -- Return a JSON list of numbers as an array.

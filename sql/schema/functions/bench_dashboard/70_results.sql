@@ -7,30 +7,30 @@ create or replace function bench_dashboard.result_keys(p_runs text[]) returns ta
              case when key ~* 'loss' then 0 when better_direction(key) is not null then 1 else 2 end, key
 $$;
 
--- Return the last value of a software metric in runs: one index lookup per run.
-create or replace function bench_internal.last_values(p_runs text[], p_key text) returns table (run_id text, value float8)
-language sql stable as $$
-    select run_id, l.value
-    from (select distinct run_id from unnest(p_runs) as r (run_id)) r cross join lateral (
-        select value from software_metrics s where s.run_id = r.run_id and s.key = p_key and s.value is not null
-        order by step desc, time desc limit 1) l
-$$;
-
 -- Return the work of runs. Results are comparable within one work, which attempts, devices, neighbours and parameters may vary. The
--- work is the name of the run, by default that of its file or model. Rows of one program whose names all differ do one work. Software
--- metrics, such as a loss, are comparable within one `program`.
+-- work is the name of the run, by default that of its file or model. Rows of one program whose names all differ in their experiment do
+-- one work: the whole experiment decides, whichever of its runs are chosen. Software metrics, such as a loss, are comparable within one
+-- `program`.
 create or replace function bench_dashboard.run_works(p_runs text[]) returns table (run_id text, work text, program text)
 language sql stable as $$
     with named as (
-        select r.run_id, r.workload_id, r.position, coalesce(nullif(r.name, ''), program) as name, program
+        select r.run_id, w.experiment_id, r.workload_id, r.position, coalesce(nullif(r.name, ''), program) as name, program
         -- The words before the first option; after `-m` stands a module.
-        from runs r cross join lateral (select substring(replace(r.command, ' -m ', ' ') from '^.*?(?= -|$)') as program) p
-        where r.run_id = any(p_runs)
+        from runs r join workloads w using (workload_id)
+        cross join lateral (select substring(replace(r.command, ' -m ', ' ') from '^.*?(?= -|$)') as program) p
+        where w.experiment_id = any(array(select o.experiment_id from runs join workloads o using (workload_id) where run_id = any(p_runs)))
     ), counted as (
-        select count(distinct program) = 1 and count(distinct name) > 1
-               and count(distinct name) = count(distinct (workload_id, position)) as variants from named
+        select experiment_id, program,
+               count(distinct name) > 1 and count(distinct name) = count(distinct (workload_id, position)) as variants
+        from named group by experiment_id, program
     )
-    select run_id, case when variants then program else name end, program from named cross join counted
+    select run_id, case when variants then program else name end, program
+    from named join counted using (experiment_id, program) where run_id = any(p_runs)
+$$;
+
+-- Return the mean of values; null without any, and where one of them is null.
+create or replace function bench_internal.mean_of_all(p_values float8[]) returns float8 language sql immutable as $$
+    select avg(x) from unnest(p_values) x having count(x) = count(*)
 $$;
 
 -- Return the results of rows: the means over the finished attempts among these runs, with changes against the row of the run
@@ -39,7 +39,8 @@ $$;
 -- `n` counts the finished attempts, `failed` those that ended early. Energy is that above idle, an equal part of it (see
 -- `energy_divided`), or that of whole GPUs with idle. These are not comparable: `energy_of` names them. `shared` marks that GPU
 -- values may be those of other runs too. `last` is the last value of the software metric `p_key`. `repeated` has the values behind the
--- means `seconds`, `energy` and `last`. Changes against a baseline of other work are marked, see `change_of_work`.
+-- means `seconds`, `energy` and `last`. A mean needs a value of each attempt that counts: those that have one, such as a loss that is
+-- no NaN, are no sample of all. Changes against a baseline of other work are marked, see `change_of_work`.
 create or replace function bench_dashboard.run_results(p_runs text[], p_baseline text default null, p_key text default null)
 returns table (nth bigint, run_id text, title text, color text, stroke text, status text, started_at timestamptz,
                ended_at timestamptz, n bigint, failed bigint, seconds float8, seconds_change text, sm_active float8,
@@ -64,13 +65,14 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
         select workload_id, position, (array_agg(a.run_id order by attempt desc))[1] as run_id,
                (array_agg(a.status order by attempt desc))[1] as status, count(*) filter (where a.status = 'finished') as n,
                count(*) filter (where early) as failed, array_agg(seconds) filter (where counts) as seconds,
-               avg(sm_active) filter (where counts) as sm_active, avg(utilization) filter (where counts) as utilization,
-               avg(cpu) filter (where counts) as cpu, array_agg(l.value) filter (where counts) as last,
+               mean_of_all(array_agg(sm_active) filter (where counts)) as sm_active,
+               mean_of_all(array_agg(utilization) filter (where counts)) as utilization,
+               mean_of_all(array_agg(cpu) filter (where counts)) as cpu, array_agg(l.value) filter (where counts) as last,
                array_agg(share) filter (where counts) as shares, array_agg(whole) filter (where counts) as wholes,
                bool_and(share is not null) filter (where counts) as attributed,
                coalesce(bool_or(a.run_id in (select run_id from divided)) filter (where counts), false) as is_divided,
                bool_and(whole is not null) filter (where counts) as alone
-        from requested a left join measured using (run_id) left join last_values(p_runs, p_key) l using (run_id)
+        from requested a left join measured using (run_id) left join last_values(p_runs, array[p_key]) l using (run_id)
         group by workload_id, position
     ), known as (
         select *, case when attributed then shares when alone then wholes end as energy,
@@ -82,10 +84,10 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
         where b.run_id = p_baseline and k.n > 0
     )
     select t.nth, k.run_id, t.title, t.color, t.stroke, k.status, r.started_at, r.ended_at, k.n, k.failed,
-           (select avg(x) from unnest(k.seconds) x), case when other then change_of_work(same, k.seconds, b.seconds) end,
-           k.sm_active, k.utilization, k.cpu, (select avg(x) from unnest(k.energy) x), k.energy_of,
+           mean_of_all(k.seconds), case when other then change_of_work(same, k.seconds, b.seconds) end,
+           k.sm_active, k.utilization, k.cpu, mean_of_all(k.energy), k.energy_of,
            case when other and k.energy_of = b.energy_of then change_of_work(same, k.energy, b.energy) end,
-           (select avg(x) from unnest(k.last) x),
+           mean_of_all(k.last),
            case when other then change_of_work(mine.program is not distinct from its.program, k.last, b.last) end,
            coalesce(f.shared, false), jsonb_build_object('seconds', k.seconds, 'energy', k.energy, 'last', k.last)
     from known k join runs r using (run_id) join titled_runs(p_runs) t using (run_id)
@@ -147,13 +149,21 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
     ), logged as (
         select run_id, avg(value) as throughput from software_metrics
         where run_id = any(array(select run_id from chosen)) and key = p_throughput group by run_id
+    ), works as materialized (
+        select run_id, program from run_works(array(select run_id from chosen))
+    ), logging as materialized (
+        select distinct program from logged join works using (run_id)
     ), repetitions as (
         select c.workload_id, c.repetition, bool_or(complete) as complete, count(*) as runs,
                case when min(c.pass) = max(c.pass) then extract(epoch from max(until) - min(started_at))::float8 end as seconds,
-               count(*) filter (where status = 'finished') as finished, bool_or(status = 'running') as running, sum(l.throughput) as throughput,
+               count(*) filter (where status = 'finished') as finished, bool_or(status = 'running') as running, 
+               -- A run that logs no throughput counts only where others of its program log one.
+               case when bool_and(l.throughput is not null or p.program not in (select program from logging)) then sum(l.throughput) end
+                   as throughput,
                case when count(j.share) = count(*) then sum(j.share) end as share,
                case when count(j.whole) = count(*) then sum(j.whole) end as gpus
         from chosen c left join run_joules(array(select run_id from chosen)) j using (run_id) left join logged l using (run_id)
+             join works p using (run_id)
         group by c.workload_id, c.repetition
     ), together as (
         select workload_id, count(*) filter (where complete) as n, max(runs) as runs, array_agg(seconds) as seconds,
@@ -171,11 +181,11 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
     )
     select x.workload_id, w.experiment_id, t.title, t.color, t.stroke, x.runs,
            e.failed, e.unfinished, x.n,
-           (select avg(v) from unnest(x.seconds) v), case when other then change_of_work(same, x.seconds, b.seconds) end,
-           (select avg(v) from unnest(x.throughput) v), case when other then change_of_work(same, x.throughput, b.throughput) end,
-           (select avg(v) from unnest(x.energy) v), x.energy_of,
+           mean_of_all(x.seconds), case when other then change_of_work(same, x.seconds, b.seconds) end,
+           mean_of_all(x.throughput), case when other then change_of_work(same, x.throughput, b.throughput) end,
+           mean_of_all(x.energy), x.energy_of,
            case when other and x.energy_of = b.energy_of then change_of_work(same, x.energy, b.energy) end,
-           (select avg(v) from unnest(x.per_run) v),
+           mean_of_all(x.per_run),
            case when other and x.energy_of = b.energy_of then change_of_work(same, x.per_run, b.per_run) end,
            jsonb_build_object('seconds', x.seconds, 'throughput', x.throughput, 'per_run', x.per_run)
     from together x join workload_titles(p_workloads) t using (workload_id) join workloads w using (workload_id)

@@ -1,14 +1,16 @@
 -- Verdicts on runs and workloads: the best, those that did not finish, and how far to trust the comparison.
 
 -- Return the best of results with the worst: `20/2/1 bert-base: 00:07:30.2 (≈ 20/2/2, worst 20/1/1: 00:17:06)`; ≈ names the second
--- best if the difference may be noise. `p_repeated` has the values of repetitions, whose mean is the result. Results without a value are
--- left out, and counted. Of several works, only the results of one are compared: of `p_work`, or if that has fewer than two, of that
--- with most results. A single result is the `only` one. `p_direction` is 1 where more is better.
+-- best if the difference may be noise. Results that share the first or the last place (see `places`) are named together. `p_repeated`
+-- has the values of repetitions, whose mean is the result. Results without a value are left out, and counted. Of several works, only
+-- the results of one are compared: of `p_work`, or if that has fewer than two, of that with most results. A single result is the `only`
+-- one. `p_direction` is 1 where more is better.
 create or replace function bench_internal.best_of(p_titles text[], p_values float8[], p_texts text[], p_direction integer, p_works text[],
                                                   p_work text, p_repeated jsonb[])
 returns text language sql immutable as $$
     with results as (
-        select * from rows from (unnest(p_titles), unnest(p_values), unnest(p_texts), unnest(p_works), unnest(p_repeated))
+        select *, split_part(title, ' ', 1) as short
+        from rows from (unnest(p_titles), unnest(p_values), unnest(p_texts), unnest(p_works), unnest(p_repeated))
              with ordinality as x (title, value, words, work, repeated, nth)
         where p_direction is not null
     ), works as (
@@ -16,25 +18,34 @@ returns text language sql immutable as $$
     ), chosen as (
         select *, (select sum(n) from works) - n as others from works
         order by coalesce(work = p_work, false) and n > 1 desc, n desc, nth limit 1
+    ), compared as (
+        select r.* from results r join chosen using (work) where r.value is not null
     ), ranked as (
-        select r.*, split_part(r.title, ' ', 1) as short, row_number() over (order by p_direction * r.value desc, r.nth) as place,
-               max(r.value) over () = min(r.value) over () or max(r.words) over () = min(r.words) over () as equal
-        from results r join chosen using (work) where r.value is not null
+        select c.*, p.place, max(p.place) over () as last, row_number() over (order by p.place, c.nth) as at
+        from (select *, row_number() over (order by nth) as line from compared) c
+        join unnest(places(array(select value from compared order by nth), p_direction)) with ordinality as p (place, line) using (line)
+    ), places as (
+        select place, min(at) as at, max(last) as last,
+               some_of(array_agg(case when at = 1 then title else short end order by at)) as names,
+               some_of(array_agg(short order by at)) as shorts,
+               (array_agg(words order by at))[1] as words, (array_agg(repeated order by at))[1] as repeated
+        from ranked group by place
     ), marked as (
-        select best.*, c.n, c.rows, c.others,
+        select best.*, c.n, c.rows, c.others, best.place = best.last or best.words = worst.words as equal,
                concat_ws(', ',
-                   case when tie.holds then format(case c.n when 2 then '≈ %s: %s' else '≈ %s' end, second.short, second.words) end,
+                   case when tie.holds then format(case c.n when 2 then '≈ %s: %s' else '≈ %s' end, second.shorts, second.words) end,
                    case when c.n > 2 or c.n = 2 and not coalesce(tie.holds, false)
-                        then format('worst %s: %s', worst.short, worst.words) end,
+                        then format('worst %s: %s', worst.shorts, worst.words) end,
                    case when c.n < c.rows then format('%s of %s known', c.n, c.rows) end) as marks
-        from chosen c join ranked best on best.place = 1 left join ranked second on second.place = 2
-        left join ranked worst on worst.place = c.n
+        from chosen c join places best on best.at = 1
+        left join lateral (select * from places p where p.place > 1 order by p.place limit 1) second on true
+        left join places worst on worst.place = worst.last
         left join lateral (select low <= 0 and high >= 0 as holds from change(floats(best.repeated), floats(second.repeated))) tie on true
     )
     select case when n = 1 and others > 0 then 'not compared: different work'
-                when rows = 1 and others = 0 then format('only %s: %s', title, words)
+                when rows = 1 and others = 0 then format('only %s: %s', names, words)
                 else concat_ws('; ', case when equal and n > 1 then 'all ' || words
-                                          else format('%s: %s', title, words) || coalesce(' (' || nullif(marks, '') || ')', '') end,
+                                          else format('%s: %s', names, words) || coalesce(' (' || nullif(marks, '') || ')', '') end,
                                nullif(others, 0) || ' of other work') end
     from marked
 $$;
@@ -85,7 +96,7 @@ returns table (fastest text, leanest text, best text, failed text) language sql 
                array_agg(repeated -> 'seconds' order by nth) as all_seconds,
                array_agg(energy order by nth) as energies, array_agg(energy_of) as kinds,
                array_agg(repeated -> 'energy' order by nth) as all_energies,
-               array_agg(last order by nth) as "last", array_agg(to_char(last, '9.999EEEE')::float8::text order by nth) as last_texts,
+               array_agg(last order by nth) as "last", array_agg(four_digits(last)::text order by nth) as last_texts,
                array_agg(repeated -> 'last' order by nth) as all_last
         from finished
     )
@@ -125,7 +136,7 @@ returns table (fastest text, leanest text, best text, failed text) language sql 
                array_agg(per_run order by nth) as energies, array_agg(energy_of) as kinds,
                array_agg(repeated -> 'per_run' order by nth) as all_energies,
                array_agg(throughput order by nth) as throughputs, array_agg(repeated -> 'throughput' order by nth) as all_throughputs,
-               array_agg(to_char(throughput, '9.999EEEE')::float8::text order by nth) as throughput_texts, count(*) as n
+               array_agg(four_digits(throughput)::text order by nth) as throughput_texts, count(*) as n
         from finished
     )
     -- A table may show a shorter duration: that of a workload with a run that did not finish.

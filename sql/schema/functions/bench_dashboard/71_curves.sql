@@ -1,24 +1,33 @@
 -- Curves of runs on charts: titles and colors, shared parts, the band of many.
 
--- Return titles, order and colors of the curves of a metric, as `run_titles`. Of more than `p_many` runs, only those that ended early,
--- and those with the lowest and the highest mean of a quantity or last value of a software metric keep their color.
+-- The result has a further column.
+drop function if exists bench_dashboard.curve_titles(text[], text[], integer);
+
+-- Return titles, order and colors of the curves of a metric, as `run_titles`, and the last value of a software metric as text. Of more
+-- than `p_many` runs, only those that ended early, and those with the lowest and the highest mean of a quantity or last value of a
+-- software metric keep their color.
 create or replace function bench_dashboard.curve_titles(p_runs text[], p_metrics text[], p_many integer default 12)
-returns table (run text, title text, nth bigint, color text, stroke text) language sql stable as $$
-    with many as (
+returns table (run text, title text, nth bigint, color text, stroke text, "last" text) language sql stable as $$
+    with logged as materialized (
+        select run_id, value from last_values(p_runs, p_metrics)
+    ), many as (
         select p_runs as runs where cardinality(p_runs) > p_many
-    ), "values" as (
+    ), "values" as materialized (
         select v.run_id, v.mean as value from many cross join lateral run_values(runs, p_metrics) v
         union all
-        select l.run_id, l.value from many cross join unnest(p_metrics) as m (key) cross join lateral last_values(runs, key) l
+        select run_id, value from logged where value is not null
+    ), ranked as (
+        select x.run_id, x.low, x.high
+        from (select array_agg(run_id order by run_id, value) as runs, array_agg(value order by run_id, value) as numbers from "values") v
+        cross join lateral rows from (unnest(v.runs), unnest(places(v.numbers, -1)), unnest(places(v.numbers, 1))) as x (run_id, low, high)
     ), named as (
-        select run_id
-        from (select run_id, rank() over (order by value) as low, rank() over (order by value desc) as high from "values") x
-        where low = 1 or high = 1
+        select run_id from ranked where low = 1 or high = 1
         union
         select r.run_id from many join runs r on r.run_id = any(many.runs) where ended_early(r.status)
     )
     select t.run, t.title, t.nth,
-           case when exists (select from many) and t.run_id not in (select run_id from named) then 'gray' else t.color end, t.stroke
+           case when exists (select from many) and t.run_id not in (select run_id from named) then 'gray' else t.color end, t.stroke,
+           (select string_agg(last_text(l.value), ', ') from logged l where l.run_id = t.run_id)
     from titled_runs(p_runs) t
 $$;
 

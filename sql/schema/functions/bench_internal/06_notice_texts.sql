@@ -134,6 +134,9 @@ create or replace function bench_internal.notice_reason(p_values jsonb) returns 
         when 'raw_samples_deleted' then 'its raw samples are deleted'
         when 'outside_part' then 'it has no such part'
         when 'gpus_shared_in_part' then format('it shares only some of its GPUs with %s', p_values ->> 'other')
+        when 'value_not_measured' then 'it was not measured'
+        when 'value_not_logged' then 'it was not logged'
+        when 'value_not_finite' then 'its last value was NaN or infinite'
         when 'no_own_energy' then 'it has no measured energy of its own'
         when 'no_energy_curve' then 'its energy over time is unknown'
         when 'gpus_simulated' then 'its GPUs are simulated, which --simulated counts'
