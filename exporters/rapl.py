@@ -1,8 +1,8 @@
 """The exporter ``rapl``: energy of CPU packages and memory from powercap, with node_exporter's names.
 
-It reads Intel's and AMD's counters. Differences to node_exporter: a counter does not wrap around; the second interface to
-the same counters (``intel-rapl-mmio``) is left out, so that a sum over the series is the host's; the label ``index`` is
-always that of the package.
+It reads Intel's and AMD's counters. Differences to node_exporter: a counter does not wrap around, and continues where the
+hardware's starts over; the second interface to the same counters (``intel-rapl-mmio``) is left out, so that a sum over the
+series is the host's; the label ``index`` is always that of the package.
 
 The energy of packages and memory is also split among the host's runs, see `hypergauge.exporters.energy.split`. Nothing
 counts twice: a package includes its zones ``core`` and ``uncore``, its memory is a zone of its own, and ``psys`` includes
@@ -11,7 +11,9 @@ packages, so that it is not split.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from prometheus_client.core import Metric
@@ -32,6 +34,10 @@ _HELPS = {
 # Kinds of zones whose energy is split among runs.
 _SPLIT = ("package", "dram")
 _RUN_HELPS = energy_helps("bench_rapl", "the CPU packages or their memory")
+# Above the power of any package, with peaks; a wrap at this power is none.
+_MOST_WATTS = 1000.0
+# Reading a counter and the clock is not one moment.
+_SHORTEST_SECONDS = 2.0
 _REMEDY = "sudo chmod a+r /sys/class/powercap/*/energy_uj"
 
 
@@ -46,12 +52,21 @@ class RaplExporter:
         Folder of ``sys``.
     cpu
         Replacement for the reader of CPU times.
+    monotonic
+        Clock in seconds. It stops while the host is suspended, as the counters do.
     """
 
     name = "rapl"
 
-    def __init__(self, options: ExporterOptions, root: Path = Path("/"), cpu: CpuReader | None = None) -> None:
+    def __init__(
+        self,
+        options: ExporterOptions,
+        root: Path = Path("/"),
+        cpu: CpuReader | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._zones = list(_zones(root))
+        self._monotonic = monotonic
         self._runs = RunEnergy(options, "bench_rapl", "domain", cpu)
 
     def check(self) -> str | None:
@@ -70,7 +85,7 @@ class RaplExporter:
         OSError
             No counter can be read any more.
         """
-        read = [(zone, zone.joules()) for zone in self._zones]
+        read = [(zone, zone.joules(self._monotonic())) for zone in self._zones]
         if all(joules is None for _, joules in read):
             raise OSError("no energy counter can be read any more")
         families = Families({**_HELPS, **_RUN_HELPS})
@@ -88,7 +103,8 @@ class _Zone:
         self.metric, self.index, self.label, self.kind = metric, index, label, kind
         self._counter = path / "energy_uj"
         self._wraps_at = int(read_file(path / "max_energy_range_uj") or 0)
-        self._last = self._wrapped = 0
+        self._total = self._last = 0
+        self._read_at = -math.inf
 
     def denied(self) -> bool:
         """Return whether this user may not read it."""
@@ -100,16 +116,33 @@ class _Zone:
             pass
         return False
 
-    def joules(self) -> float | None:
-        """Return the energy since the counter began, ``None`` where it cannot be read."""
+    def joules(self, now: float) -> float | None:
+        """Return the energy since the counter began, ``None`` where it cannot be read; it never falls.
+
+        Parameters
+        ----------
+        now
+            Monotonic time in seconds.
+        """
         text = read_file(self._counter)
         if not text:
             return None
         microjoules = int(text)
-        if microjoules < self._last:
-            self._wrapped += self._wraps_at
-        self._last = microjoules
-        return (self._wrapped + microjoules) / 1e6
+        self._total += self._increase(microjoules, now - self._read_at)
+        self._last, self._read_at = microjoules, now
+        return self._total / 1e6
+
+    def _increase(self, microjoules: int, seconds: float) -> int:
+        """Return the increase since the last reading, `seconds` ago.
+
+        A value that has fallen is a wrap if its power is that of a package. Else the counter has restarted at 0, as after a
+        suspension or a reload of the driver, or its value is of no use: then it continues from here.
+        """
+        most = _MOST_WATTS * max(seconds, _SHORTEST_SECONDS) * 1e6
+        increases = microjoules - self._last, microjoules - self._last + self._wraps_at, microjoules
+        if increases[0] >= 0:
+            return increases[0]
+        return next((increase for increase in increases[1:] if 0 <= increase <= most), 0)
 
 
 def _whole(read: Sequence[tuple[_Zone, float | None]], kind: str) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -51,16 +52,42 @@ def test_packages_and_their_memory(server: Path) -> None:
     check_golden("rapl-server", exporter.collect())
 
 
-def test_a_counter_continues_past_its_wrap(server: Path) -> None:
+PACKAGE = ("node_rapl_package_joules_total", "0", "intel-rapl:0")
+FULL = WRAPS_AT / 1e6
+
+
+@pytest.mark.parametrize(
+    ("joules", "increases"),
+    [
+        ([262143.0, 1.0, 2.0], [FULL - 262143 + 1, 1]),  # a wrap
+        ([262100.0, 100.0, 262000.0, 50.0], [FULL - 262100 + 100, 261900, FULL - 262000 + 50]),
+        ([50_000.0, 0.5, 100.5], [0.5, 100]),  # a restart: a wrap within a second is 212 kJ
+        ([262143.0, 1.0, 0.25], [FULL - 262143 + 1, 0.25]),  # a restart after a wrap
+        ([250_000.0, 100_000.0, 100_050.0], [0, 50]),  # neither
+    ],
+)
+def test_a_counter_that_falls_has_wrapped_or_restarted(
+    server: Path, joules: list[float], increases: list[float]
+) -> None:
     exporter = RaplExporter(OPTIONS, server)
-    package = ("node_rapl_package_joules_total", "0", "intel-rapl:0")
     counter = server / POWERCAP[1:] / "intel-rapl:0/energy_uj"
-    seen = [values(exporter)[package]]
-    for microjoules in (1_000_000, 2_000_000, 1_500_000):
-        counter.write_text(f"{microjoules}\n")
-        seen.append(values(exporter)[package])
-    wrap = WRAPS_AT / 1e6
-    assert seen == pytest.approx([262143.0, wrap + 1, wrap + 2, 2 * wrap + 1.5])
+    seen = []
+    for value in joules:
+        counter.write_text(f"{value * 1e6:.0f}\n")
+        seen.append(values(exporter)[PACKAGE])
+    assert seen[0] == joules[0]
+    assert [later - earlier for earlier, later in pairwise(seen)] == pytest.approx(increases)
+
+
+def test_a_counter_may_wrap_between_rare_scrapes(server: Path) -> None:
+    now = 1000.0
+    exporter = RaplExporter(OPTIONS, server, monotonic=lambda: now)
+    counter = server / POWERCAP[1:] / "intel-rapl:0/energy_uj"
+    counter.write_text("200000000000\n")
+    before = values(exporter)[PACKAGE]
+    now += 600
+    counter.write_text("10000000000\n")  # 120 W, or a restart
+    assert values(exporter)[PACKAGE] - before == pytest.approx(FULL - 200_000 + 10_000)
 
 
 def test_a_laptops_zones(tmp_path: Path) -> None:
