@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from hypergauge.exporters.energy.idle_power import IdlePower
 from hypergauge.gpu.devices import Gpu, MigInstance
 from hypergauge.gpu.models import model_of
 from hypergauge.gpu.sampling.sample import GpuSample, Sample
@@ -62,7 +63,7 @@ class EnergySplit:
     """Split of each GPU's energy, from sample to sample.
 
     The energy since the previous sample is the increase of the GPU's counter, or without a counter its power times the
-    time. The lowest power observed so far is idle power. The rest is split among the processes on the GPU now or at the
+    time. The lowest sustained power is idle power, see `IdlePower`. The rest is split among the processes on the GPU now or at the
     previous sample, by the first of these methods whose input is known:
 
     ========================= =========================================================================================
@@ -76,6 +77,9 @@ class EnergySplit:
     part, by the method ``mps_clients``; without a known part, all processes have equal parts. The last known values of ended
     processes count. An instance's part is divided among its processes. Without processes, all energy is idle. In each
     interval the parts add up to the GPU's energy.
+
+    A GPU of an unknown model that was never seen without processes has no idle power: the lowest is that of a load, and
+    runs' parts are too small. Their methods then end in ``_no_idle``.
     """
 
     def __init__(self) -> None:
@@ -119,10 +123,14 @@ class _MeasuredGpu:
         model = model_of(sample.gpu.name, sample.gpu.memory_bytes)
         # Idle power of the data sheet, until the GPU was seen without processes.
         self._assumed_watts = model.idle_watts if model else math.inf
-        self._lowest_watts = sample.metrics.get("power") or math.inf
+        occupants = _occupants(sample, runs)
+        first = sample.metrics.get("power") or math.inf
+        if model and first < model.idle_watts / 2:  # an error of the sensor
+            first = math.inf
+        self._idle_power = IdlePower(first, free=not occupants)
         # Idle energy that the counter has not shown yet: on a busy host it is read some time before or after the clock.
         self._idle_due = 0.0
-        self._keep(sample, time, _occupants(sample, runs))
+        self._keep(sample, time, occupants)
 
     def update(self, sample: GpuSample, time: float, runs: Mapping[int, str], ended: Mapping[str, float]) -> None:
         joules = self._joules(sample, time)
@@ -160,19 +168,22 @@ class _MeasuredGpu:
 
     def _idle(self, sample: GpuSample, joules: float, time: float, *, free: bool) -> float:
         seconds = max(time - self._time, 0.0)
-        power = sample.metrics.get("power") or (joules / seconds if seconds else 0.0)
-        if power > 0:
-            self._lowest_watts = min(self._lowest_watts, power)
+        counted = joules / seconds if seconds and self._counter is not None else None
+        self._idle_power.add(counted, seconds, free=free, read=sample.metrics.get("power"))
         if free:
             self._assumed_watts, self._idle_due = math.inf, 0.0
             return joules
-        watts = min(self._lowest_watts, self._assumed_watts)
+        watts = min(self._idle_power.watts, self._assumed_watts)
         if watts == math.inf:
             return joules
         self._idle_due += watts * seconds
         idle = min(joules, self._idle_due)
         self._idle_due -= idle
         return idle
+
+    @property
+    def _suffix(self) -> str:
+        return "_no_idle" if self._assumed_watts == math.inf and not self._idle_power.seen_free else ""
 
     def _parts(self, sample: GpuSample, occupants: list[_Occupant]) -> Iterable[tuple[Share | None, float]]:
         """Return each part with its owner, ``None`` for processes outside runs. The parts sum up to 1."""
@@ -182,7 +193,7 @@ class _MeasuredGpu:
             share = None
             if one.run_id is not None:
                 own = "mps_clients" if one.client and method == "sm_time" else method
-                share = Share(one.run_id, _without_uuid(one.instance), own)
+                share = Share(one.run_id, _without_uuid(one.instance), own + self._suffix)
             yield share, weight / whole if whole else 1 / len(weights)  # activities may be too small to divide
 
     def _weights(self, sample: GpuSample, occupants: list[_Occupant]) -> tuple[str, list[tuple[_Occupant, float]]]:

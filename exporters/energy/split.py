@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from hypergauge.exporters.energy.cpu_time import CpuTime
+from hypergauge.exporters.energy.idle_power import IdlePower
 
 __all__ = ["HostSplit", "Method", "Share"]
 
@@ -46,7 +47,7 @@ class _Pending:
 class HostSplit:
     """Split of a counter's energy, from reading to reading, by the rules of the GPUs' split.
 
-    The lowest power observed so far is idle power, and belongs to no run. The rest is split by CPU time: a run's part is
+    The lowest sustained power is idle power, see `IdlePower`, and belongs to no run. The rest is split by CPU time: a run's part is
     its CPU seconds over those of all processes and the kernel. Without CPU time, all energy is idle. In each interval
     the parts add up to the counter's increase.
 
@@ -67,7 +68,7 @@ class HostSplit:
         self.runs: dict[Share, float] = {}
         self._counter: float | None = None
         self._pending = _Pending()
-        self._lowest_watts, self._seen_idle = math.inf, False
+        self._idle_power = IdlePower()
         # Energy, seconds and CPU time since the power was last looked at.
         self._watched = [0.0, 0.0, 0.0, 0.0]
         # Idle energy that the counter has not shown yet.
@@ -113,7 +114,7 @@ class HostSplit:
 
     @property
     def _method(self) -> Method:
-        return "cpu_time" if self._seen_idle else "cpu_time_no_idle"
+        return "cpu_time" if self._idle_power.seen_free else "cpu_time_no_idle"
 
     def _idle_part(self, joules: float) -> float:
         cpu = self._pending
@@ -121,13 +122,13 @@ class HostSplit:
         self._watched = [one + more for one, more in zip(self._watched, new, strict=True)]
         watched_joules, watched_seconds, busy, idle_time = self._watched
         if watched_seconds >= _SHORTEST_SECONDS:
-            self._lowest_watts = min(self._lowest_watts, watched_joules / watched_seconds)
-            self._seen_idle = self._seen_idle or (busy + idle_time > 0 and busy <= _IDLE_SHARE * (busy + idle_time))
+            is_free = busy + idle_time > 0 and busy <= _IDLE_SHARE * (busy + idle_time)
+            self._idle_power.add(watched_joules / watched_seconds, watched_seconds, free=is_free)
             self._watched = [0.0, 0.0, 0.0, 0.0]
-        if self._lowest_watts == math.inf:
+        if (watts := self._idle_power.watts) == math.inf:
             return joules
-        self._idle_due += self._lowest_watts * cpu.seconds
+        self._idle_due += watts * cpu.seconds
         idle = min(joules, self._idle_due)
         # The energy of a long gap may be unknown, and then is not due.
-        self._idle_due = min(self._idle_due - idle, self._lowest_watts * _SHORTEST_SECONDS)
+        self._idle_due = min(self._idle_due - idle, watts * _SHORTEST_SECONDS)
         return idle

@@ -31,6 +31,7 @@ _OF_CHARTS = (
     "throttled",
     "shared_resource",
     "energy_divided",
+    "idle_power_unknown",
     "profiled",
     "watch_failed",
 )

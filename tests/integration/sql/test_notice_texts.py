@@ -128,6 +128,10 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "energy_divided", RUNS, {},
         "The GPU energy of 20/1/1, 20/2/1 is divided evenly: the driver does not report their shares, as under MPS.",
     ),
+    (
+        "idle_power_unknown", RUNS, {},
+        "The energy of 20/1/1, 20/2/1 is too small: its GPU or host was never seen idle. Leave it idle for a minute before the run.",
+    ),
     ("simulated_gpu", RUNS, {}, "* 20/1/1, 20/2/1 ran on simulated GPUs: their GPU values are not real."),
     (
         "profiled", RUNS[:1], {"profilers": ["ncu", "torch"]},

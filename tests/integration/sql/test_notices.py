@@ -111,6 +111,29 @@ def test_a_divided_energy_is_named(world: World, methods: list[str], noted: bool
     assert (("energy_divided",) in page.fetchall()) == noted
 
 
+@pytest.mark.parametrize(
+    ("metric", "labels", "quantity"),
+    [
+        ("bench_gpu_attributed_energy_joules_total", {"UUID": GPU}, "gpu_energy_attributed"),
+        ("bench_rapl_attributed_energy_joules_total", {"domain": "package"}, "cpu_energy_attributed"),
+    ],
+)
+def test_an_energy_without_idle_power_is_named(
+    world: World, metric: str, labels: dict[str, str], quantity: str
+) -> None:
+    pair = [world.run(START, START + 100, position=n, gpu=GPU) for n in (1, 2)]
+    times = [START + n for n in range(1, 100)]
+    for run, method in zip(pair, ("sm_time", "sm_time_no_idle"), strict=True):
+        world.write(world.gauge(metric, times, [100.0] * 99, {**labels, "run_id": run, "method": method}))
+    for quantities, named in (([quantity], ["20/1/2"]), (["threads"], [])):
+        codes = {code: runs for code, runs, _ in notices(world, pair, quantities)}
+        assert codes.get("idle_power_unknown", []) == named
+    page = world.connection.execute("select code from run_notice(%s, to_timestamp(%s), now())", (pair[1], START))
+    assert ("idle_power_unknown",) in page.fetchall()
+    comparison = {one.code for one in trust(world.connection, compare(world.connection, ["20"])).notices}
+    assert "idle_power_unknown" in comparison
+
+
 def test_sources_that_differ(world: World, runs: list[str]) -> None:
     for n, metric in enumerate(["bench_gpu_power_watts", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_POWER_USAGE"]):
         times = [START + 200 * n + m for m in range(1, 100)]

@@ -256,6 +256,53 @@ def test_a_gpu_never_seen_idle_has_its_data_sheets_idle_power() -> None:
     assert parts(found) == {"idle": 4000, "a sm_time": 15000}, "from then on the observed 90 W count"
 
 
+@pytest.mark.parametrize("counter", [True, False])
+@pytest.mark.parametrize("at_second", [0, 1, 5, 12, 25])
+def test_a_single_low_reading_does_not_lower_the_idle_power(counter: bool, at_second: int) -> None:
+    """50 W without processes, then 300 W of a run; at one second the sensor reads 5 W."""
+    found, energy = EnergySplit(), 1000.0
+    totals: list[tuple[float, ...]] = []
+    for second in range(30):
+        watts = 50.0 if second < 10 else 300.0
+        energy += watts if second else 0
+        processes = [on(1, 1.0)] if second >= 10 else []
+        read = 5.0 if second == at_second else watts
+        sample = at(second, *processes, power=read, energy=energy) if counter else at(second, *processes, power=read)
+        found.update(sample, RUNS)
+        (total,) = found.totals.values()
+        totals.append((total.idle, *total.runs.values()))
+    last = [now - before for now, before in zip(totals[29], totals[26], strict=True)]
+    assert last == [pytest.approx(3 * 50), pytest.approx(3 * 250)]
+
+
+def test_a_low_reading_under_load_at_the_start_is_no_idle_power() -> None:
+    readings = [5.0, *[300.0] * 9]
+    found = split(*(at(second, on(1, 1.0), gpu=H100, power=watts) for second, watts in enumerate(readings)))
+    (total,) = found.totals.values()
+    found.update(at(10, on(1, 1.0), gpu=H100, power=300), RUNS)
+    idle = total.idle
+    found.update(at(11, on(1, 1.0), gpu=H100, power=300), RUNS)
+    assert total.idle - idle == pytest.approx(70), "the data sheet's"
+
+
+def test_sustained_power_below_the_lowest_becomes_idle_power() -> None:
+    """After a training a GPU cools down, and draws less than at first."""
+    cooling = [at(second, power=max(90.0 - second, 60.0)) for second in range(60)]
+    busy = [at(60 + second, on(1, 1.0), power=300.0) for second in range(2)]
+    assert parts(split(*cooling, *busy))["a sm_time"] == pytest.approx(2 * 240)
+
+
+def test_an_unknown_gpu_that_was_never_free_says_so() -> None:
+    busy = [at(10 * n, on(1, 0.5), on(2, 0.5), power=300 + 200 * n, energy=5000 * n) for n in range(3)]
+    assert parts(split(*busy)).keys() == {"idle", "a sm_time_no_idle", "b sm_time_no_idle"}
+    later = [
+        at(30, power=50, energy=10500),
+        at(40, power=50, energy=11000),
+        at(50, on(1, 1.0), power=300, energy=14000),
+    ]
+    assert parts(split(*busy, *later))["a sm_time"] == 2500
+
+
 def test_a_counter_that_is_read_late_adds_no_idle_energy_to_a_run() -> None:
     """50 W idle and 100 W of the run for 20 s. The counter is read 3 s and 1.1 s after the clock in between."""
     read = [

@@ -73,6 +73,17 @@ def test_an_exporter_that_starts_under_load_says_so() -> None:
     assert parts(split(*later)) == {"idle": 2800, "a cpu_time_no_idle": 200, "a cpu_time": 800}
 
 
+def test_a_counter_that_restarts_does_not_lower_the_idle_power() -> None:
+    """40 W idle; the counter of one second is lost."""
+    idle: list[Step] = [(40.0 * second, cpu(1, 0.1)) for second in range(10)]
+    restart: list[Step] = [(360.5, cpu(1, 0.1)), *((360.5 + 40 * n, cpu(1, 0.1)) for n in range(1, 5))]
+    made = split(*idle, *restart, (640.5, cpu(1, 4, a=4)))
+    (share,) = made.runs
+    before = made.runs[share]
+    made.update(760.5, cpu(1, 4, a=4))
+    assert made.runs[share] - before == pytest.approx(80)
+
+
 def test_a_kernel_without_the_cores_times_never_shows_idle() -> None:
     hidden = CpuTime(10, 0, 0, {A: 1.0})
     assert {share.method for share in split((0.0, None), (10.0, hidden), (500.0, hidden)).runs} == {"cpu_time_no_idle"}

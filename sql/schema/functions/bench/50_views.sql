@@ -235,8 +235,18 @@ create or replace function bench_internal.energy_divided(p_runs text[]) returns 
     from places p join series s using (place_id) cross join lateral (select s.labels ->> 'method' as method) m
     where p.run_id = any(p_runs) and s.quantity = 'gpu_energy_attributed'
     group by p.run_id
-    having (bool_or(method = 'mps_clients') or bool_and(method = 'process_count'))
+    having (bool_or(method ^@ 'mps_clients') or bool_and(method ^@ 'process_count'))
        and (select f.shared from run_flags f where f.run_id = p.run_id)
+$$;
+
+-- Return those runs whose energy the exporter divided before it knew the idle power of their GPUs or host, in the energy that belongs
+-- to one of the quantities: any of a GPU, or one of the host itself.
+create or replace function bench_internal.idle_power_unknown(p_runs text[], p_quantities text[]) returns setof text language sql stable as $$
+    select distinct p.run_id
+    from places p join series s using (place_id)
+    where p.run_id = any(p_runs) and s.quantity like '%\_energy\_attributed' and s.labels ->> 'method' like '%\_no\_idle'
+      and exists (select from unnest(p_quantities) q (quantity)
+                  where q.quantity = s.quantity or s.quantity ^@ 'gpu' and q.quantity ^@ 'gpu')
 $$;
 
 -- Quality of a run's values. `coverage` is the share of its duration in which its processes were measured (without gaps, as far

@@ -143,6 +143,9 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         where exists (select from unnest(p_quantities) q (quantity) where q.quantity like 'gpu%')
           and run_id in (select energy_divided(p_runs)) having count(*) > 0
         union all
+        select 'idle_power_unknown', null, array_agg(run order by nth), '{}'
+        from requested where run_id in (select idle_power_unknown(p_runs, p_quantities)) having count(*) > 0
+        union all
         select 'simulated_gpu', null, array_agg(run order by nth), '{}' from requested where simulated having count(*) > 0
         union all
         select 'profiled', null, array_agg(run order by nth),

@@ -81,7 +81,9 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
             ('simulated_gpu', on_simulated, '{}'),
             ('profiled', profiled, jsonb_build_object('profilers', string_to_array(profilers, '+'))),
             ('shared_resource', shared, '{}'),
-            ('energy_divided', run_id in (select energy_divided(array[run_id])), '{}')
+            ('energy_divided', run_id in (select energy_divided(array[run_id])), '{}'),
+            ('idle_power_unknown', run_id in (select idle_power_unknown(array[run_id], array(
+                select distinct quantity from metrics where quantity like '%\_energy\_attributed'))), '{}')
         ) as x (code, holds, "values") where holds
         union all
         select 'watch_failed', array[max(label)], jsonb_build_object('problems', jsonb_agg(problem order by problem))

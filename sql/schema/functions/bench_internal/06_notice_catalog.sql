@@ -45,6 +45,7 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('exporter_overhead', 'warning', '{shares}', 'exporters that took more than 1 % of the host''s cores'),
            ('shared_resource', 'warning', '{}', 'other runs on the same GPU or host'),
            ('energy_divided', 'warning', '{}', 'runs with an equal part of the energy of several processes, such as MPS clients'),
+           ('idle_power_unknown', 'warning', '{}', 'runs whose energy was divided before their GPUs or host were seen idle: their parts are too small'),
            ('simulated_gpu', 'warning', '{}', 'simulated GPUs, marked *'),
            ('profiled', 'warning', '{profilers}', 'a profiler, marked ◆'),
            ('watch_failed', 'warning', '{problems}', 'a training that was not watched to the end, and why'),

@@ -242,6 +242,9 @@ returns text language sql immutable as $$
         when 'shared_resource' then format('%s shared the GPU or host with other runs.', some_of(p_runs))
         when 'energy_divided' then
             format('the GPU energy of %s is divided evenly: the driver does not report their shares, as under MPS.', some_of(p_runs))
+        when 'idle_power_unknown' then
+            format('the energy of %s is too small: its GPU or host was never seen idle. Leave it idle for a minute before the run.',
+                   some_of(p_runs))
         when 'simulated_gpu' then format('* %s ran on simulated GPUs: their GPU values are not real.', some_of(p_runs))
         when 'profiled' then format('◆ %s ran under a profiler (%s), which slows a run down.', some_of(p_runs),
                                     notice_list(p_values -> 'profilers', ' and '))
@@ -313,6 +316,7 @@ create or replace function bench_dashboard.notice_title(p_code text) returns tex
         when 'exporter_overhead' then 'overhead of exporters'
         when 'shared_resource' then 'shared GPUs or hosts'
         when 'energy_divided' then 'energy divided evenly'
+        when 'idle_power_unknown' then 'unknown idle power'
         when 'simulated_gpu' then 'simulated GPUs (*)'
         when 'profiled' then 'profiled runs (◆)'
         when 'watch_failed' then 'trainings not watched to the end'
