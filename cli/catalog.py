@@ -15,7 +15,7 @@ __all__ = ["COMMANDS", "GROUPS", "Catalog", "DeferredCommand"]
 # Module in `hypergauge.cli` and first line of the help, by command. A test compares both with the module.
 COMMANDS: dict[str, tuple[str, str]] = {
     "schedule": ("running.schedule", "Run all rows of an experiment file that are still to do, workload by workload."),
-    "run": ("running.schedule", "Run one command without a file; it is measured like any other run."),
+    "run": ("running.run", "Run one command without a file; it is measured like any other run."),
     "calibrate": ("running.calibrate", "Measure what exporters cost a training on this host, and store it."),
     "stop": (
         "running.stop",

@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import os
 import platform
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from hypergauge.core.errors import ServiceFailed
 from hypergauge.core.files import private
 from hypergauge.core.files.run_folder import RunEnd, RunFolder
 from hypergauge.core.system.polling import readable
+from hypergauge.core.system.processes import signal_run
 from hypergauge.gpu.vendors import VisibleGpu
 from hypergauge.scheduler.devices.assigned import AssignedDevices
 from hypergauge.scheduler.job import Job
@@ -49,6 +51,8 @@ class ActiveRun:
         End and status of the run; ``None`` and ``running`` until its end.
     assigned
         Its devices.
+    stdin
+        Descriptor of its standard input in its supervisor; ``None`` for ``/dev/null``.
     """
 
     job: Job
@@ -58,6 +62,7 @@ class ActiveRun:
     end: RunEnd | None = None
     status: str = "running"
     assigned: AssignedDevices | None = None
+    stdin: int | None = None
 
     @property
     def is_simulated(self) -> bool:
@@ -86,9 +91,19 @@ class ActiveRun:
             return [runs.Placement(run_id, host)]
         return [runs.Placement(run_id, host, gpu_uuid=gpu.uuid) for gpu in self.job.devices]
 
-    def start_supervisor(self, through: Sequence[str] = ()) -> None:
-        """Start its supervisor, which then waits for its order; `through` is a command prefix."""
+    def start_supervisor(self, through: Sequence[str] = (), stdin: int | None = None) -> None:
+        """Start its supervisor, which then waits for its order.
+
+        Parameters
+        ----------
+        through
+            Command prefix.
+        stdin
+            Descriptor of the run's standard input, which its supervisor inherits.
+        """
         lock = self.assigned.lock if self.assigned else None
+        self.stdin = None if stdin is None else os.dup(stdin)  # the supervisor's own 0 is its pipe
+        inherited = [*([lock.fileno()] if lock else []), *([] if self.stdin is None else [self.stdin])]
         own = {name: value for name, value in os.environ.items() if name != "BENCH_RUN_ID"}
         with private.opened(self.folder.supervisor_log, "ab") as log:
             self.process = subprocess.Popen(
@@ -99,8 +114,10 @@ class ActiveRun:
                 env={**own, "BENCH_SUPERVISOR": self.folder.run_id},
                 start_new_session=True,  # the supervisor survives Ctrl-C and the terminal's end
                 cwd="/",
-                pass_fds=[lock.fileno()] if lock else [],
+                pass_fds=inherited,
             )
+        if self.stdin is not None:
+            os.close(self.stdin)
 
     def order(self, order: Order) -> None:
         """Send the order to its supervisor."""
@@ -146,6 +163,20 @@ class ActiveRun:
         # The supervisor first: with a command prefix, `process` is another program.
         if not ask_to_stop(self.folder, reason) and self.process is not None:
             self.process.terminate()
+
+    def interrupt(self) -> None:
+        """Let its supervisor pass Ctrl-C on to it."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGINT)
+
+    def suspend(self, number: signal.Signals) -> None:
+        """Stop or continue its processes, by SIGSTOP or SIGCONT; a mark lets its supervisor continue them at need."""
+        with contextlib.suppress(OSError):
+            if number == signal.SIGSTOP:
+                self.folder.suspended.touch()
+            signal_run(self.folder.run_id, number)
+            if number == signal.SIGCONT:
+                self.folder.suspended.unlink(missing_ok=True)
 
     def detach(self, *, wait: bool = True) -> None:
         """Close the pipes to its supervisor, which continues alone while the run does.
@@ -230,4 +261,6 @@ def launched_with(
     shell = {name: value for name, value in os.environ.items() if name not in ours}
     gpus: Sequence[VisibleGpu] = [] if active.is_simulated else assigned.visible or []
     command = profiled(job.command, wrappers, folder)
-    return launched(command, folder, shell=shell, additions=additions, client=client, gpus=gpus)
+    return launched(
+        command, folder, shell=shell, additions=additions, client=client, gpus=gpus, with_input=active.stdin is not None
+    )

@@ -28,11 +28,12 @@ Report = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of a job's run."""
+    """Outcome of a job's run; its exit code is ``None`` if nobody saw it."""
 
     job: Job
     run_id: str
     status: str
+    exit_code: int | None = None
 
 
 def label(experiment: int, workload: int, job: Job) -> str:

@@ -15,6 +15,7 @@ from hypergauge.sql.runs import runs
 from hypergauge.sql.server.database import Connection
 
 __all__ = [
+    "INTERRUPTED",
     "ON_REQUEST",
     "VANISHED",
     "ask_to_stop",
@@ -31,6 +32,8 @@ __all__ = [
 VANISHED = "its supervisor vanished"
 # Reason of a stop without another one.
 ON_REQUEST = "stopped on request"
+# Reason of a run that ended after an interrupt of its terminal.
+INTERRUPTED = "interrupted"
 
 
 def is_supervised(folder: RunFolder) -> bool:

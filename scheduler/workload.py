@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import platform
+import signal
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from hypergauge.core.config.bench_toml import config_file
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.system.foreground import Foreground
 from hypergauge.core.system.polling import readable
 from hypergauge.core.system.processes import end_run as end_processes
-from hypergauge.core.system.signals import uninterrupted
+from hypergauge.core.system.signals import suspended_together, uninterrupted
 from hypergauge.core.system.uptime import booted_at
 from hypergauge.scheduler.active import READY_SECONDS, ActiveRun, launched_with, new_run
 from hypergauge.scheduler.devices.assigned import AssignedDevices
@@ -40,6 +43,8 @@ __all__ = ["Workload"]
 
 # Shortest time between two checks of the runs.
 _LOOK_SECONDS = 0.005
+# Time of a run to end after an interrupt, before the command says that it continues.
+_REACTION_SECONDS = 2.0
 # Runs that are released within this time of their placement start at the time of their placement.
 _SOON_SECONDS = 0.01
 
@@ -89,6 +94,7 @@ class Workload:
         self.devices, self.manifest_writer, self.report, self.write_back = devices, manifest_writer, report, write_back
         self.policy, self.began = policy, began
         self.through, self.ready_seconds, self.why_lost = through, ready_seconds, why_lost
+        self.foreground: Foreground | None = None  # of a command that shares its terminal with the run
         self.delivers = True  # otherwise the supervisors deliver, and the command does not wait for them
         self._active: list[ActiveRun] = []
         self._failed: ActiveRun | None = None
@@ -97,7 +103,8 @@ class Workload:
     def run(self, jobs: Sequence[Job], attached: Sequence[Job] = ()) -> list[Outcome]:
         """Run `jobs`, and wait for them and for the `attached` ones; return the outcome of each.
 
-        An interrupt (``KeyboardInterrupt``) stops all of them, and is raised again after their ends.
+        An interrupt (``KeyboardInterrupt``) stops all of them, and is raised again after their ends. With a foreground, it
+        is passed on to a running run, which ends by itself; its outcome is returned. The next interrupt ends it.
         """
         left = not self.delivers
         with Session(self.database, notify=self._notify) as session:
@@ -105,12 +112,16 @@ class Workload:
             try:
                 if jobs:
                     self._start(session, jobs)
-                with SoftwareWatch(self.database, self.tracking, self._software_runs):
+                with (
+                    SoftwareWatch(self.database, self.tracking, self._software_runs),
+                    self._suspended_with_the_command(),
+                ):
                     self._wait(session)
             except KeyboardInterrupt:
                 left = False
-                self._stop(session)
-                raise
+                if not self._interrupt(session):
+                    self._stop(session)
+                    raise
             finally:
                 try:
                     self._free_devices()
@@ -121,7 +132,10 @@ class Workload:
                         self._mlflow.note(session, self._active)
                     for active in self._active:
                         active.detach(wait=not left)
-        return [Outcome(active.job, active.folder.run_id, active.status) for active in self._active]
+        return [
+            Outcome(active.job, active.folder.run_id, active.status, active.end.exit_code if active.end else None)
+            for active in self._active
+        ]
 
     def _software_runs(self) -> list[str]:
         return [active.folder.run_id for active in self._active if active.end is None]
@@ -152,7 +166,11 @@ class Workload:
         session(runs.create_runs, created, self.settings.lease)
         try:
             for active in starting:  # the slowest step first
-                active.start_supervisor(self.through(active.folder.run_id))
+                active.start_supervisor(
+                    self.through(active.folder.run_id), self.foreground.descriptor if self.foreground else None
+                )
+            if self.foreground:
+                self.foreground.handed_over()
             self._write_back(starting)
             self._mlflow.create(session, starting, before)
             client = client_folder(self.settings.home)
@@ -211,6 +229,7 @@ class Workload:
             profilers="+".join(active.job.profilers),
             experiment=self.experiment,
             delivers=not self.delivers,
+            stdin=active.stdin,
         )
 
     def _dismiss(self, session: Session, starting: Sequence[ActiveRun]) -> None:
@@ -222,9 +241,9 @@ class Workload:
             active.status = active.end.status
         self.write_back({a.job.line: ("", a.folder.run_id) for a in starting if a.job.line is not None})
 
-    def _wait(self, session: Session) -> None:
-        pause = 0.02
-        while open_runs := [active for active in self._active if active.status == "running"]:
+    def _wait(self, session: Session, seconds: float = math.inf) -> None:
+        pause, until = 0.02, time.monotonic() + seconds
+        while (open_runs := self._open_runs()) and time.monotonic() < until:
             for active in open_runs:
                 self._look(session, active)
             self._mlflow.note(session, self._active)
@@ -258,10 +277,44 @@ class Workload:
                 if active.status == "running":
                     active.ask_to_stop(f"stopped: {failed.job.name} {what}")
 
+    def _open_runs(self) -> list[ActiveRun]:
+        return [active for active in self._active if active.status == "running"]
+
+    @contextlib.contextmanager
+    def _suspended_with_the_command(self) -> Iterator[None]:
+        """Let Ctrl-Z stop the runs together with a command that shares its terminal with them."""
+
+        def send(number: signal.Signals) -> None:
+            for active in self._open_runs():
+                active.suspend(number)
+
+        with contextlib.nullcontext() if self.foreground is None else suspended_together(send):
+            yield
+
+    def _interrupt(self, session: Session) -> bool:
+        """Pass an interrupt on to the run in the foreground, and wait for its end; return whether there is one.
+
+        The next interrupt stops it.
+        """
+        if self.foreground is None or self.began is None:
+            return False
+        try:
+            with uninterrupted():
+                for active in self._open_runs():
+                    active.interrupt()
+            self._wait(session, _REACTION_SECONDS)
+            for active in self._open_runs():
+                message = "got SIGINT, and continues; Ctrl-C once more ends it"
+                self.report(Event("note", self._label(active.job), message=message))
+            self._wait(session)
+        except KeyboardInterrupt:
+            self._stop(session)
+        return True
+
     def _stop(self, session: Session) -> None:
         """Stop all runs; kill them at a second interrupt."""
         kill = False
-        while open_runs := [active for active in self._active if active.status == "running"]:
+        while open_runs := self._open_runs():
             try:
                 # Each supervisor first: it must know why its run ends.
                 with uninterrupted():

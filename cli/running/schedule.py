@@ -1,4 +1,4 @@
-"""Commands ``schedule`` and ``run``."""
+"""Command ``schedule``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rich.markup import escape
 
 from hypergauge.cli.common import console, primary
 from hypergauge.cli.help import Commands
+from hypergauge.cli.running.options import OutputLimit, Timeout
 from hypergauge.cli.running.plan_tables import show_partitions, show_plan
 from hypergauge.cli.running.progress import on_batch_system, on_this_host
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.listing import counted
-from hypergauge.core.terminal import Terminal
 from hypergauge.gpu import inventory
 from hypergauge.scheduler.executors.base import LOCAL
 from hypergauge.scheduler.executors.registry import load_batch_system
@@ -42,16 +42,9 @@ __all__ = ["register", "run_file"]
 COOLDOWN_SECONDS = 300.0
 _DETACH = "--detach"
 
-Timeout = Annotated[
-    float | None, typer.Option(metavar="SECONDS", help="End a run after this time, with status timeout.")
-]
-OutputLimit = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Keep no more of a run's output, such as 512MiB; 0 for no limit.")
-]
-
 
 def register(app: Commands) -> None:
-    """Add the commands to `app`."""
+    """Add the command to `app`."""
     app.command(
         examples={
             "bench schedule experiments.csv": "run what is still to do",
@@ -59,14 +52,6 @@ def register(app: Commands) -> None:
             "bench schedule experiments.csv --dry-run": "only show the plan",
         }
     )(schedule)
-    app.command(
-        context_settings={"allow_interspersed_args": False},
-        examples={
-            "bench run -- python train.py --epochs 3": "the command and its options",
-            "bench run --devices 0 --name fast -- ./train.sh": "on one GPU, with a name",
-            "bench run --repeat 5 -- ./train.sh": "five attempts, for means",
-        },
-    )(run)
 
 
 def schedule(
@@ -255,61 +240,3 @@ def run_file(
         outcomes = schedule.run_file(executor, file, policy, rerun=rerun, into=into)
         executor.settle([outcome.run_id for outcome in outcomes])
     return outcomes
-
-
-def run(
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The command with its options, after --.")],
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the run.")] = None,
-    devices: Annotated[
-        str | None,
-        typer.Option(metavar="GPUS", help="GPUs, such as 0+1 or amd:0; by default those that the shell sees."),
-    ] = None,
-    collocation: Annotated[
-        str,
-        typer.Option(
-            metavar="MODE",
-            help="'MPS', 'MPS:NN' with NN percent of the threads, a MIG profile such as '3g.20gb', or '-' for neither.",
-        ),
-    ] = "-",
-    environment: Annotated[
-        str,
-        typer.Option(
-            metavar="ENV", help="'venv:PATH', 'conda:NAME', 'docker:IMAGE' or a name; by default the shell's."
-        ),
-    ] = "-",
-    listeners: Annotated[
-        str,
-        typer.Option(metavar="NAMES", help="Exporters and profilers, as in a file: 'smi@100ms+perf', or 'none'."),
-    ] = "",
-    repeat: Annotated[int, typer.Option(metavar="N", help="Run it N times, one after the other.")] = 1,
-    timeout: Timeout = None,
-    output_limit: OutputLimit = None,
-) -> None:
-    """Run one command without a file; it is measured like any other run."""
-    from hypergauge.scheduler.requests.command_line import command_line_job
-    from hypergauge.scheduler.requests.single_run import run_command
-
-    policy = Policy(timeout, repeat=repeat).validate()
-    settings = Settings.load(output_limit=output_limit)
-    gpus = inventory(settings.simulate, settings.home)
-    job = command_line_job(
-        command, gpus, name=name, devices=devices, collocation=collocation, environment=environment, listeners=listeners,
-        exporters=availability(settings) if listeners else None, notify=_notify,
-    )  # fmt: skip
-    reactions()  # the run's rules start later, and a bad bench.toml would fail there
-    with on_this_host(settings, copies_output=True) as executor:
-        workload, outcomes = run_command(executor, job, policy, waits=False)
-    _say_what_next(workload, outcomes)
-    if any(outcome.status != "finished" for outcome in outcomes):
-        raise typer.Exit(1)
-
-
-def _say_what_next(workload: str, outcomes: Sequence[Outcome]) -> None:
-    """Show the next commands, but only on a terminal."""
-    if sys.stderr.isatty():
-        last = outcomes[-1]
-        run = last.run_id[:8]
-        commands = [f"bench logs {run}", f"bench highlights {run}"]
-        if last.status == "finished":
-            commands.insert(0, f"bench compare {run if len(outcomes) == 1 else f'{workload} --by row'}")
-        Terminal(stderr=True).print(f"Next: {', '.join(commands)}")

@@ -174,6 +174,11 @@ class RunFolder:
         content = self._read("stop.json")
         return None if content is None else str(content.get("reason", ""))
 
+    @property
+    def suspended(self) -> Path:
+        """Mark of a run that Ctrl-Z has stopped together with `bench run`."""
+        return self.path / "suspended"
+
     def mark_delivered(self) -> None:
         """Record that output, spans and software metrics are delivered."""
         self._write("delivered.json", {})

@@ -7,6 +7,7 @@ instead, and as a child subreaper it becomes the parent of the run's orphans.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -25,9 +26,12 @@ __all__ = [
     "boot_id",
     "end_run",
     "identity",
+    "interrupt_run",
     "is_alive",
+    "left_over",
     "read_environment",
     "read_stat",
+    "signal_run",
     "world_id",
 ]
 
@@ -278,6 +282,34 @@ def end_run(run_id: str, grace: float = 5.0, spare: bytes | None = None) -> int:
                 signaled.add(identified)
         time.sleep(_POLL_SECONDS)
     return len(signaled - {(process.pid, process.created) for process in left})
+
+
+def left_over(run_id: str, seconds: float, spare: bytes) -> list[ProcessStat]:
+    """Return the processes of a run that live for `seconds` more; none as soon as all have ended.
+
+    Processes started with the variable `spare` do not count.
+    """
+    processes, until = RunProcesses(), time.monotonic() + seconds
+    while (living := _to_end(processes, run_id, spare)) and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+    return living
+
+
+def signal_run(run_id: str, number: signal.Signals) -> None:
+    """Send a signal to all processes of a run."""
+    for process in _to_end(RunProcesses(), run_id, None):
+        _send(process, number)
+
+
+def interrupt_run(run_id: str, spare: bytes) -> None:
+    """Send SIGINT to the process group of a run's command, as a terminal does.
+
+    Processes started with the variable `spare` do not count.
+    """
+    living = _to_end(RunProcesses(), run_id, spare)
+    for process in sorted(living, key=lambda process: process.created)[:1]:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(os.getpgid(process.pid), signal.SIGINT)
 
 
 def _to_end(processes: RunProcesses, run_id: str, spare: bytes | None) -> list[ProcessStat]:

@@ -6,9 +6,9 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-__all__ = ["stop_event", "surviving_the_terminal", "uninterrupted"]
+__all__ = ["stop_event", "surviving_the_terminal", "suspended_together", "uninterrupted"]
 
 
 def stop_event() -> threading.Event:
@@ -35,6 +35,32 @@ def surviving_the_terminal() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@contextlib.contextmanager
+def suspended_together(send: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Let Ctrl-Z stop others as well: `send` takes SIGSTOP before this process stops, and SIGCONT when it continues.
+
+    Only the main thread gets Ctrl-Z.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def suspend(*_: object) -> None:
+        send(signal.SIGSTOP)  # not SIGTSTP: the kernel discards it in a session without a shell
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, suspend)
+        send(signal.SIGCONT)
+
+    before = signal.getsignal(signal.SIGTSTP)
+    if before == signal.SIG_DFL:  # else a shell without job control has it ignored
+        signal.signal(signal.SIGTSTP, suspend)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, before)
 
 
 @contextlib.contextmanager

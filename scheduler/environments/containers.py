@@ -82,6 +82,7 @@ class Container:
         folders: Sequence[Path],
         variables: Mapping[str, str],
         gpus: Sequence[VisibleGpu],
+        with_input: bool = False,
     ) -> list[str]:
         """Return the command line that runs `words` in a container.
 
@@ -98,12 +99,15 @@ class Container:
             lines. Exceptions are variables that docker's own program reads as well.
         gpus
             GPUs and MIG instances.
+        with_input
+            Whether the standard input is passed on.
         """
         mounts = {mount.source: mount for mount in [*map(Mount, [directory, *folders]), *self.mounts]}
         line = [self.program, "run", "--rm", "--init", "--name", self.name(run_id), "--pull", "never"]
         # The host's network gives access to MLflow on 127.0.0.1. The host's IPC is for MPS and for data loaders, which
         # need more than docker's 64 MiB of shared memory.
         line += ["--network", "host", "--ipc", "host", "--user", f"{os.getuid()}:{os.getgid()}"]
+        line += ["--interactive"] * with_input
         line += gpu_options(gpus)
         for mount in mounts.values():
             line += ["--mount", str(mount)]

@@ -89,6 +89,7 @@ def launched(
     additions: Mapping[str, str],
     client: Path,
     gpus: Sequence[VisibleGpu],
+    with_input: bool = False,
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command line that starts a run, and its variables.
 
@@ -100,6 +101,8 @@ def launched(
         Variables of the run.
     gpus
         Real GPUs and MIG instances that a container sees.
+    with_input
+        Whether the run has a standard input.
     """
     container = command.container
     if container is None:
@@ -113,4 +116,5 @@ def launched(
         folders=[client, folder.path, *command.folders, *pipes],
         variables=inside,
         gpus=gpus,
+        with_input=with_input,
     ), {**shell, **container.taken(inside)}

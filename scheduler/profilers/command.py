@@ -9,7 +9,7 @@ from pathlib import Path
 from subprocess import Popen
 
 from hypergauge.core.files.run_folder import RunFolder
-from hypergauge.core.system.processes import end_run
+from hypergauge.core.system.processes import ProcessStat, end_run, interrupt_run, left_over
 from hypergauge.scheduler.profilers.base import MARK
 
 __all__ = ["CommandEnd", "ProfiledCommand"]
@@ -71,6 +71,14 @@ class ProfiledCommand:
         if not self._around:
             return CommandEnd(self.process.returncode, time.monotonic(), self._folder.output)
         return CommandEnd(self.process.returncode or 1, time.monotonic(), self._folder.profiler_log, self._around)
+
+    def interrupt(self) -> None:
+        """Send SIGINT to the command's process group, as a terminal does; profilers get none."""
+        interrupt_run(self._folder.run_id, MARK.encode())
+
+    def left_over(self, seconds: float) -> list[ProcessStat]:
+        """Return the processes that have outlived the command by `seconds`, besides its profilers."""
+        return left_over(self._folder.run_id, seconds, MARK.encode())
 
     def end(self, grace: float) -> None:
         """End the run's processes: first the command, then the profilers once they have written their reports.

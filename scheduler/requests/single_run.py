@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from hypergauge.core.system.foreground import Foreground
 from hypergauge.scheduler.events import Event, Outcome
 from hypergauge.scheduler.executors.local import LocalExecutor
 from hypergauge.scheduler.job import Job
@@ -23,13 +24,18 @@ _NAME = "bench run"
 
 
 def run_command(
-    executor: LocalExecutor, job: Job, policy: Policy | None = None, *, waits: bool = True
+    executor: LocalExecutor,
+    job: Job,
+    policy: Policy | None = None,
+    *,
+    waits: bool = True,
+    foreground: Foreground | None = None,
 ) -> tuple[str, list[Outcome]]:
     """Run one command as a workload of its own, in the experiment of the command line.
 
     `Policy.repeat` repeats it: one attempt after the other, until a user stops one. Unless the command `waits`, the
     supervisor of the last one delivers its results and the backlog of earlier runs. An earlier one delivers before the
-    next starts, so that it does not disturb it.
+    next starts, so that it does not disturb it. With a `foreground`, the runs get this command's standard input and Ctrl-C.
 
     Returns
     -------
@@ -50,7 +56,9 @@ def run_command(
         planned = PlannedWorkload(experiment, workload, ())
         for left in reversed(range(policy.repeat)):
             opened = executor.workload(planned, _NAME, policy)
-            opened.delivers = waits or left > 0
+            opened.delivers, opened.foreground = waits or left > 0, foreground
+            if foreground is not None:
+                foreground.rewind()
             outcomes += opened.run([job])
             if outcomes[-1].status == "stopped":
                 break

@@ -17,7 +17,7 @@ class Order:
     """Order from the scheduler to a supervisor. The scheduler sends it through a pipe, because it may contain secrets.
 
     With `delivers`, the supervisor delivers the run's files, because the scheduler does not wait for the run's end.
-    `experiment` is the id of the run's experiment.
+    `experiment` is the id of the run's experiment. `stdin` is the inherited descriptor of its standard input.
     """
 
     words: list[str]
@@ -31,6 +31,7 @@ class Order:
     profilers: str = ""
     experiment: int | None = None
     delivers: bool = False
+    stdin: int | None = None
 
     def encode(self) -> bytes:
         """Return one line of JSON."""

@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hypergauge.core.system.processes import ProcessStat
 from hypergauge.scheduler.supervisor.limits import Memory
 
-__all__ = ["CommandExit", "exit_code", "failure", "last_lines"]
+__all__ = ["CommandExit", "exit_code", "failure", "last_lines", "outlived"]
 
 # Longest part of an output line in characters. Messages of allocators continue with advice.
 _LONGEST = 300
 # Output lines to search. A launcher of several processes writes as many after the line with the error.
 _LINES = 40
+# Processes that are named.
+_MOST_NAMED = 3
 _GPU_MEMORY = re.compile(
     r"CUDA out of memory|CUDA error: out of memory|HIP out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation"
     r"|CUBLAS_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED: (Out of memory|OOM)|OOM when allocating tensor"
@@ -80,6 +83,15 @@ def failure(command: CommandExit) -> str | None:
     return f"{reason}; meanwhile the kernel killed a process for lack of memory" if kills else reason
 
 
+def outlived(processes: Sequence[ProcessStat]) -> str | None:
+    """Return which processes outlived the command of a run, and what becomes of them; call it before they are ended."""
+    if not processes:
+        return None
+    names = [f"{_name(process.pid)} (PID {process.pid})" for process in processes[:_MOST_NAMED]]
+    more = f" and {len(processes) - _MOST_NAMED} more" if len(processes) > _MOST_NAMED else ""
+    return f"{', '.join(names)}{more} outlived the command, and {'was' if len(processes) == 1 else 'were'} ended"
+
+
 def exit_code(returncode: int) -> int:
     """Return the exit status by the convention of shells: 128 plus the signal's number for a killed command."""
     return 128 - returncode if returncode < 0 else returncode
@@ -97,6 +109,13 @@ def last_lines(output: Path) -> list[str]:
         "".join(letter for letter in line if letter.isprintable()).strip()[:_LONGEST] for line in text.splitlines()
     )
     return [line for line in lines if line][-_LINES:]
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    except OSError:
+        return "a process"
 
 
 def _reason(command: CommandExit) -> str:

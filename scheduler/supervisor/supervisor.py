@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import resource
 import signal
@@ -26,15 +27,15 @@ from hypergauge.core.files.run_folder import RunEnd, RunFolder, SupervisorState
 from hypergauge.core.services import Stack
 from hypergauge.core.system.backoff import pauses
 from hypergauge.core.system.polling import readable
-from hypergauge.core.system.processes import identity
+from hypergauge.core.system.processes import identity, signal_run
 from hypergauge.scheduler import profilers
 from hypergauge.scheduler.environments.containers import end_container
-from hypergauge.scheduler.supervision import ON_REQUEST
+from hypergauge.scheduler.supervision import INTERRUPTED, ON_REQUEST
 from hypergauge.scheduler.supervisor.lease import Lease
 from hypergauge.scheduler.supervisor.limits import Memory, own_peak
 from hypergauge.scheduler.supervisor.order import Order
 from hypergauge.scheduler.supervisor.output_limit import OutputLimit
-from hypergauge.scheduler.supervisor.reasons import CommandExit, exit_code, failure, last_lines
+from hypergauge.scheduler.supervisor.reasons import CommandExit, exit_code, failure, last_lines, outlived
 from hypergauge.scheduler.supervisor.run_clock import RunClock
 from hypergauge.scheduler.tracking.spans import SpanWatch
 from hypergauge.scheduler.tracking.tensors import TensorWatch
@@ -50,6 +51,8 @@ _CREATION_SECONDS = 5.0
 _SETTLE_SECONDS, _SETTLE_LOOK_SECONDS = 10.0, 0.2
 # Longest time of retries to write the run's end to its folder, and to the database.
 _RETRY_SECONDS = 24 * 3600.0
+# Workers and helpers of a command end within this time; what lives longer has outlived it.
+_LEFT_OVER_SECONDS = 0.5
 
 
 class Supervisor:
@@ -58,7 +61,8 @@ class Supervisor:
     def __init__(self, folder: RunFolder, order: Order) -> None:
         self.folder, self.order = folder, order
         self.database = Database(order.load_settings())
-        self._stop_requested = False
+        self._stop_requested = self._interrupted = False
+        self._interrupts = 0  # not yet passed on
         self._inherited_rss = 0  # KiB
         self._wakeup, wakeup_writer = socket.socketpair()
         self._wakeup.setblocking(False)
@@ -70,11 +74,15 @@ class Supervisor:
     def _request_stop(self, *_: object) -> None:
         self._stop_requested = True
 
+    def _take_interrupt(self, *_: object) -> None:
+        self._interrupted = True
+        self._interrupts += 1
+
     def run(self, started_at: float) -> RunEnd:
         """Run the command; return its end."""
         # Not earlier: a signal before the release only ends the supervisor.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._request_stop)
+        signal.signal(signal.SIGTERM, self._request_stop)
+        signal.signal(signal.SIGINT, self._take_interrupt)
         run_id, clock = self.folder.run_id, RunClock(started_at)
         memory = Memory.read()
         around = profilers.around(self.order.profilers)
@@ -86,16 +94,20 @@ class Supervisor:
                 self.order.words,
                 cwd=self.order.directory,
                 env={**self.order.environment, "BENCH_RUN_ID": run_id, **({profilers.MARK: around} if around else {})},
-                stdin=DEVNULL,
+                stdin=DEVNULL if self.order.stdin is None else self.order.stdin,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
         except OSError as error:
             problem = f"cannot start {self.order.words[0]}: {error.strerror}"
-            return self._end(started_at, clock.now(), "failed", 127, problem)
+            # As shells do.
+            code = 127 if error.errno == errno.ENOENT else 126
+            return self._end(started_at, clock.now(), "failed", code, problem)
         finally:
             os.close(output)
+            if self.order.stdin is not None:  # its writer notices when the command closes it
+                os.close(self.order.stdin)
         self._inherited_rss = own_peak()
         state = SupervisorState(os.getpid(), identity(os.getpid()) or 0.0, process.pid, started_at)
         with contextlib.suppress(OSError):  # a full disk: `main` has already written the supervisor's PID
@@ -110,6 +122,8 @@ class Supervisor:
         tensors.start()
         command = profilers.ProfiledCommand(process, self.folder, around)
         status, ended = self._watch(command, started_at, clock)
+        left_over = command.left_over(_LEFT_OVER_SECONDS) if status in ("finished", "failed") else []
+        after = outlived(left_over)
         command.end(self.database.settings.grace)
         lease.end()
         end_container(self.folder)
@@ -117,8 +131,9 @@ class Supervisor:
         limit.end()
         spans.end()
         tensors.end()
-        reason = self._reason(status, started_at, ended, memory)
-        return self._end(started_at, clock.at(ended.ended_at), status, exit_code(ended.returncode), reason)
+        reasons = filter(None, (self._reason(status, started_at, ended, memory), after))
+        ended_at = clock.at(ended.ended_at)
+        return self._end(started_at, ended_at, status, exit_code(ended.returncode), "; ".join(reasons) or None)
 
     def _watch(
         self, command: profilers.ProfiledCommand, started_at: float, clock: RunClock
@@ -126,6 +141,7 @@ class Supervisor:
         """Wait for the command, and end it at the deadline or on request; return status and exit."""
         status: str | None = None
         deadline, _ = self.order.deadline(started_at)
+        watched = [self._wakeup.fileno(), sys.stdin.fileno()]
         while True:
             if (ended := command.ended()) is not None:
                 return status or self._status(ended), ended
@@ -134,12 +150,25 @@ class Supervisor:
                 status = "stopped" if self._stop_requested else "timeout"
                 command.end(self.database.settings.grace)
                 continue
-            readable([self._wakeup.fileno()], min(command.pause, max(deadline - clock.now(), 0.01)))
+            while self._interrupts:
+                self._interrupts -= 1
+                command.interrupt()
+            readable(watched, min(command.pause, max(deadline - clock.now(), 0.01)))
             with contextlib.suppress(BlockingIOError):
                 self._wakeup.recv(4096)
+            if len(watched) > 1 and _input_ended():
+                watched.pop()
+                self._continue()
+
+    def _continue(self) -> None:
+        """Continue a run that Ctrl-Z has stopped, and whose `bench run` has died meanwhile."""
+        if self.folder.suspended.exists():
+            signal_run(self.folder.run_id, signal.SIGCONT)
 
     def _status(self, ended: profilers.CommandEnd) -> str:
         """Return the status of a command that ended before its supervisor ended it."""
+        if self._interrupted:
+            return "stopped"
         if ended.returncode == 0:
             return "finished"
         # A scheduler that was interrupted twice asks the supervisor first, and then kills the run itself.
@@ -172,7 +201,7 @@ class Supervisor:
 
     def _reason(self, status: str, started_at: float, ended: profilers.CommandEnd, memory: Memory) -> str | None:
         if status == "stopped":
-            return self.folder.stop_reason() or ON_REQUEST
+            return self.folder.stop_reason() or (INTERRUPTED if self._interrupted else ON_REQUEST)
         if status == "timeout":
             return self.order.deadline(started_at)[1]
         why = failure(CommandExit(ended.returncode, last_lines(ended.log), memory, Memory.read(), self._peak_bytes()))

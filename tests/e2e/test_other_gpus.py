@@ -70,4 +70,4 @@ def test_unused_exporters_are_restarted_for_other_gpus(place: ChangingHome) -> N
     printed = " ".join(place.bench("up", status=2).split())
     assert f"BENCH_SIMULATE={GPUS}, and 1 run " in printed
     run.interrupt()
-    run.wait(status=1)
+    run.wait(status=130)

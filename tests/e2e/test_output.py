@@ -60,7 +60,7 @@ def test_output_is_passed_on_and_nothing_else(home: Home) -> None:
         assert command.stdout.readline() == b"at the gate\n", "it comes during the run"
         open_gate(gate, 3)
         printed, beside = command.communicate()
-    assert (command.returncode, printed) == (1, b"")
+    assert (command.returncode, printed) == (3, b"")
     [label] = home.query("select run_id from runs where name = 'passed' and exit_code = 3")
     assert home.output(label["run_id"]) == b"at the gate\n"
     assert b"failed" in beside

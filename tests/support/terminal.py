@@ -13,6 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hypergauge.core.system.polling import readable
 from tests.support.home import listen_to_interrupts
 from tests.support.waiting import HUNG_SECONDS
 
@@ -36,11 +37,14 @@ class Terminal:
         )  # fmt: skip
         os.close(theirs)
         self._written = bytearray()
+        self._hung_up = threading.Event()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
     def _read(self) -> None:
-        while True:
+        while not self._hung_up.is_set():
+            if not readable([self._ours], 0.05):
+                continue
             try:
                 self._written += os.read(self._ours, 65536)
             except OSError:  # all processes of the terminal have ended
@@ -60,10 +64,24 @@ class Terminal:
         """Press a key."""
         os.write(self._ours, key.encode())
 
+    def hang_up(self) -> None:
+        """Close the terminal under its processes."""
+        self._hung_up.set()
+        self._reader.join()
+        os.close(self._ours)
+
+    def end(self) -> None:
+        """Kill the command, if it has not ended."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if not self._hung_up.is_set():
+            self.hang_up()
+
     def wait(self, status: int = 0, timeout: float = HUNG_SECONDS) -> str:
         """Wait for the command's end, and return its last screen."""
         found = self.process.wait(timeout)
         self._reader.join()
-        os.close(self._ours)
+        self.hang_up()
         assert found == status, self.text
         return self.screen

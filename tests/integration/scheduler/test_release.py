@@ -167,11 +167,11 @@ def test_an_interrupt_before_all_supervisors_have_started_leaves_nothing(
     start_supervisor = ActiveRun.start_supervisor
     started: list[ActiveRun] = []
 
-    def interrupted(active: ActiveRun, through: Sequence[str]) -> None:
+    def interrupted(active: ActiveRun, through: Sequence[str], stdin: int | None = None) -> None:
         started.append(active)
         if len(started) == at:
             raise KeyboardInterrupt
-        start_supervisor(active, through)
+        start_supervisor(active, through, stdin)
 
     monkeypatch.setattr(ActiveRun, "start_supervisor", interrupted)
     with pytest.raises(KeyboardInterrupt):

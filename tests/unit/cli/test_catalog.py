@@ -34,7 +34,8 @@ def test_help_imports_no_command(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["querying.read", "running.schedule", "running.stop", "logs", "querying.watch", "run_annotations"]
+    "module",
+    ["querying.read", "running.schedule", "running.run", "running.stop", "logs", "querying.watch", "run_annotations"],
 )
 def test_a_command_imports_what_it_needs_alone(module: str) -> None:
     assert not imported(f"import hypergauge.cli.{module}") & HEAVY

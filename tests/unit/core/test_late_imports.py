@@ -8,6 +8,7 @@ import sys
 import pytest
 
 MODULES = [
+    "cli.running.run",
     "cli.running.schedule",
     "collector.collector",
     "exporters.serving.server",

@@ -193,6 +193,15 @@ def test_what_a_container_is_started_with(write: Write, docker: Path, tmp_path: 
     }
 
 
+def test_a_container_gets_the_standard_input_of_its_run(write: Write, docker: Path, tmp_path: Path) -> None:
+    made = command(write(f"1,1,docker:{IMAGE},train.py,,,"))
+    inputs = [
+        launched(made, RunFolder(tmp_path), shell={}, additions={}, client=tmp_path, gpus=(), with_input=with_input)[0]
+        for with_input in (False, True)
+    ]
+    assert ["--interactive" in words for words in inputs] == [False, True]
+
+
 def test_a_container_finds_a_script_behind_a_link(write: Write, docker: Path, tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "eval.py").touch()
