@@ -41,7 +41,8 @@ _STOP_SECONDS = 15.0
 class Service:
     """Running service. `created` and `world` distinguish its process from a later one with the same pid.
 
-    `simulate` is the ``BENCH_SIMULATE`` of its start.
+    `settings` are those of its start, ready to be shown; ``None`` if an earlier version started it. `digest` covers
+    their secrets too.
     """
 
     name: str
@@ -49,8 +50,9 @@ class Service:
     created: float
     url: str
     health: str
-    simulate: str | None = None
+    settings: Mapping[str, str] | None = None
     world: str | None = None
+    digest: str = ""
 
     @classmethod
     def read(cls, path: Path) -> Service | None:
@@ -60,6 +62,11 @@ class Service:
             return cls(**{one.name: content[one.name] for one in fields(cls) if one.name in content})
         except (OSError, ValueError, TypeError):
             return None
+
+    @property
+    def simulate(self) -> str | None:
+        """Return the ``BENCH_SIMULATE`` of its start."""
+        return (self.settings or {}).get("BENCH_SIMULATE")
 
     @property
     def here(self) -> bool:
@@ -182,9 +189,14 @@ class Stack:
         url: str,
         health: str,
         environment: Mapping[str, str],
+        settings: Mapping[str, str] | None = None,
+        digest: str = "",
         stdin: IO[bytes] | None = None,
     ) -> Service:
-        """Start a service, without waiting for its answer; its output goes to ``BENCH_HOME/log/NAME.log``."""
+        """Start a service, without waiting for its answer; its output goes to ``BENCH_HOME/log/NAME.log``.
+
+        `settings` and `digest` are recorded, see `Service`.
+        """
         private.make_folder(self._settings.log_dir)
         with private.opened(self._settings.log_dir / f"{name}.log", "ab") as log:
             process = subprocess.Popen(
@@ -198,7 +210,7 @@ class Stack:
                 umask=private.UMASK,
             )
         created = identity(process.pid) or 0.0
-        service = Service(name, process.pid, created, url, health, environment.get("BENCH_SIMULATE"), world_id())
+        service = Service(name, process.pid, created, url, health, settings, world_id(), digest)
         write_atomically(self._folder / f"{name}.service", json.dumps(asdict(service)))
         return service
 

@@ -19,6 +19,7 @@ from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.server_status import ServerStatus
 from hypergauge.stack.collector_status import CollectorStatus
+from hypergauge.stack.services.start_settings import Difference, differences
 
 __all__ = ["Measured", "Status"]
 
@@ -90,6 +91,8 @@ class Status:
         Server of reads, if it is another one than the primary.
     services
         Whether each service answers, and its address, by name.
+    outdated
+        Settings that running services were started with and these settings have differently, by service.
     collector
         Status of the collector, if it answers.
     measured
@@ -100,6 +103,7 @@ class Status:
     database: ServerStatus
     reads: ServerStatus | None
     services: Mapping[str, tuple[bool, str]]
+    outdated: Mapping[str, Sequence[Difference]]
     collector: CollectorStatus | None
     measured: Measured | None
 
@@ -121,7 +125,10 @@ class Status:
         # The exporters may measure other GPUs than this command's settings name.
         simulated = (one.simulate for name, one in recorded.items() if name.startswith("exporter-") and one.alive)
         gpus = inventory(next(simulated, settings.simulate), settings.home).gpus
-        return cls(gpus, database, reads, services, collector, measured)
+        outdated = {
+            name: found for name, one in recorded.items() if one.alive and (found := differences(one, settings))
+        }
+        return cls(gpus, database, reads, services, outdated, collector, measured)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status for JSON; what only the database knows is null if it does not answer."""
@@ -130,7 +137,10 @@ class Status:
             "gpus": [asdict(gpu) for gpu in self.gpus],
             "database": self.database.as_dict(),
             "reads": self.reads and self.reads.reads_as_dict(),
-            "services": {name: {"up": up, "url": url} for name, (up, url) in self.services.items()},
+            "services": {
+                name: {"up": up, "url": url, "differs": [asdict(one) for one in self.outdated.get(name, ())]}
+                for name, (up, url) in self.services.items()
+            },
             "collector": asdict(self.collector) if self.collector else None,
             **(self.measured.as_dict() if self.measured else unknown),
         }

@@ -13,6 +13,7 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.dashboards.terminal import formatting, tables
 from hypergauge.sql.ingest.target_errors import FailingTarget
 from hypergauge.sql.ingest.targets import ClockOffset
+from hypergauge.stack.services.start_settings import describe
 from hypergauge.stack.status import Measured, Status
 from hypergauge.stack.unmeasured import unmeasured_message
 
@@ -56,6 +57,10 @@ def _show_services(found: Status) -> None:
         out.print(f"{name:<{width}}{_word(up)}  {url}")
         if name == "collector" and found.collector is not None:
             out.print(f"{'':<{width}}{escape(found.collector.line())}")
+    if found.outdated:
+        names, started_with, wanted = describe(found.outdated)
+        text = f"{names} run with {started_with}; this command has {wanted}: `bench down` and `bench up` change that"
+        out.print(f"[yellow]![/] {escape(text)}")
     if not found.services:
         out.print("no services run; `bench schedule` starts what it needs, `bench up` keeps it up")
     for gpu in found.gpus:

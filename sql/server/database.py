@@ -20,7 +20,7 @@ from hypergauge.sql.schema.schemas import SEARCH_PATH
 from hypergauge.sql.server import replica
 from hypergauge.sql.server.embedded import EmbeddedServer
 
-__all__ = ["Connection", "Database", "StatementFailed", "another", "lost"]
+__all__ = ["Connection", "Database", "StatementFailed", "another", "connection_parts", "lost"]
 
 _log = logging.getLogger(__name__)
 
@@ -246,6 +246,23 @@ def _connected(dsn: str, name: str, *, read_only: bool, timeout: float) -> Conne
         where = f" ({name})" if name != "BENCH_DSN" else ""
         raise DatabaseUnavailable(f"the database at {public(dsn)}{where} does not answer: {error}".strip()) from error
     return connection
+
+
+def connection_parts(dsn: str) -> dict[str, str]:
+    """Return the parameters of a connection that select its server, database and login, with libpq's defaults.
+
+    Two texts for the same connection have the same parameters. A text that cannot be parsed is a parameter of its own.
+    """
+    try:
+        given = conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return {"password": dsn}  # it may contain one
+    selecting = ("host", "hostaddr", "port", "dbname", "user", "service")
+    defaults = {option.keyword.decode(): option.val for option in pq.Conninfo.get_defaults()}
+    found = {name: default.decode() for name in selecting if (default := defaults.get(name))}
+    found |= {name: str(value) for name, value in given.items() if value is not None}
+    found.setdefault("dbname", found.get("user", ""))
+    return found
 
 
 def public(dsn: str) -> str:

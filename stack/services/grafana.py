@@ -11,6 +11,7 @@ from hypergauge.core.services import Stack
 from hypergauge.dashboards.grafana.server import GrafanaServer, admin_password
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.reader import reader
+from hypergauge.stack.services.start_settings import start_settings
 from hypergauge.stack.services.tracking_server import tracking_uri
 
 __all__ = ["ensure_grafana", "grafana_url"]
@@ -40,9 +41,11 @@ def ensure_grafana(
     command, variables = found.command(settings.home / _FOLDER, reader(database), port, without_login(mlflow))
     url = f"http://127.0.0.1:{port}"
     notify("Starting grafana …")
+    recorded = start_settings("grafana", settings)
     service = stack.start(
-        "grafana", command, url=url, health=f"{url}/api/health", environment={**os.environ, **variables}
-    )
+        "grafana", command, url=url, health=f"{url}/api/health", environment={**os.environ, **variables},
+        settings=recorded.shown, digest=recorded.digest,
+    )  # fmt: skip
     try:
         stack.await_answer(service, seconds)
     except BaseException:

@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.markup import escape
+
 from hypergauge.core.config.settings import Settings
-from hypergauge.core.errors import BadRequest, BenchError, ServiceFailed
-from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.errors import BenchError, ServiceFailed
 from hypergauge.core.services import Service, Stack
 from hypergauge.exporters.serving.registry import ExporterOptions, Registry
-from hypergauge.scheduler.supervision import is_running
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.services.grafana import ensure_grafana
 from hypergauge.stack.services.local_exporters import announced_here, answers
+from hypergauge.stack.services.outdated import require_own_spool, stop_outdated
+from hypergauge.stack.services.start_settings import differences, start_settings
 from hypergauge.stack.services.tracking_server import own_tracking_server, starting_tracking, tracking_uri
 from hypergauge.stack.services.upkeep import restarting
 
@@ -148,12 +150,22 @@ def ensure(stack: Stack, settings: Settings, database: Database, notify: Callabl
     Raises
     ------
     BadRequest
-        The running exporters measure other GPUs (real or simulated), and may be needed.
+        A running service was started with other settings, and may be needed; or the spool belongs to another database.
     """
     if _is_whole(stack, settings):
         _open(database)
         return
-    _stop_exporters_of_other_gpus(stack, settings, notify)
+    stopped = stop_outdated(stack, settings, notify)
+    require_own_spool(settings)
+    _start_missing(stack, settings, database, notify)
+    if "grafana" in stopped:
+        try:
+            ensure_grafana(stack, settings, database, notify, START_SECONDS)
+        except BenchError as error:
+            notify(f"[yellow]![/] grafana cannot be restarted: {escape(str(error))}")
+
+
+def _start_missing(stack: Stack, settings: Settings, database: Database, notify: Callable[[str], None]) -> None:
     running = stack.services()
     environment = service_environment(settings)
     started: list[Service] = []
@@ -163,7 +175,13 @@ def ensure(stack: Stack, settings: Settings, database: Database, notify: Callabl
             port = stack.port(label)
             url = f"http://127.0.0.1:{port}/metrics"
             command = [sys.executable, "-m", "hypergauge.cli", *words, "--port", str(port)]
-            started.append(stack.start(label, command, url=url, health=url, environment=environment))
+            recorded = start_settings(label, settings)
+            started.append(
+                stack.start(
+                    label, command, url=url, health=url, environment=environment, settings=recorded.shown,
+                    digest=recorded.digest,
+                )
+            )  # fmt: skip
 
     try:
         with contextlib.ExitStack() as starting:
@@ -194,35 +212,11 @@ def _open(database: Database) -> None:
 
 
 def _is_whole(stack: Stack, settings: Settings) -> bool:
-    """Return whether all services run and measure the wanted GPUs, so that no exporter needs a check."""
+    """Return whether all services run with these settings, so that no exporter needs a check."""
     recorded = stack.recorded()
-    exporters = [service for name, service in recorded.items() if name.startswith("exporter-")]
     needed = {"collector", "rules", *(["mlflow"] if own_tracking_server(settings) else [])}
     return (
-        bool(exporters)
+        any(name.startswith("exporter-") for name in recorded)
         and needed <= recorded.keys()
-        and all(service.alive for service in recorded.values())
-        and all(service.simulate == settings.simulate for service in exporters)
+        and all(service.alive and not differences(service, settings) for service in recorded.values())
     )
-
-
-def _stop_exporters_of_other_gpus(stack: Stack, settings: Settings, notify: Callable[[str], None]) -> None:
-    others = [
-        service
-        for name, service in stack.services().items()
-        if name.startswith("exporter-") and service.simulate != settings.simulate
-    ]
-    if not others:
-        return
-    running_with, wanted = (
-        f"BENCH_SIMULATE={one}" if one else "no BENCH_SIMULATE" for one in (others[0].simulate, settings.simulate)
-    )
-    running = sum(is_running(folder) for folder in RunFolder.all(settings.runs_dir))
-    if stack.shared or running:
-        by = f"{running} {'run' if running == 1 else 'runs'}" if running else "another command"
-        raise BadRequest(
-            f"the running exporters were started with {running_with}, and {by} may need them; this command has {wanted}: "
-            f"use the same, or wait until they have ended"
-        )
-    notify(f"The exporters were started with {running_with}; restarting them with {wanted} …")
-    stack.stop_all([service.name for service in others])

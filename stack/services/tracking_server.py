@@ -13,6 +13,7 @@ from hypergauge.core.errors import TrackingUnavailable
 from hypergauge.core.services import Service, Stack
 from hypergauge.scheduler.tracking.artifact_store import require_store, store_keys
 from hypergauge.sql.server.database import Database
+from hypergauge.stack.services.start_settings import start_settings
 
 __all__ = ["own_tracking_server", "starting_tracking", "tracking_uri"]
 
@@ -51,6 +52,7 @@ def starting_tracking(
     url = f"http://127.0.0.1:{port}"
     process = [sys.executable, "-m", f"{__package__}.mlflow_process"]
     words = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1", "--artifacts-destination", artifacts]
+    recorded = start_settings("mlflow", settings)
     reading, writing = os.pipe()
     try:
         with os.fdopen(reading, "rb") as store:
@@ -66,6 +68,8 @@ def starting_tracking(
                     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
                     "MLFLOW_DISABLE_TELEMETRY": "true",
                 },
+                settings=recorded.shown,
+                digest=recorded.digest,
                 stdin=store,
             )
         yield service

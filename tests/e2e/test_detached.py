@@ -50,5 +50,5 @@ def test_an_end_before_the_first_run_is_shown(home: Home) -> None:
     said = " ".join(simulating.bench("schedule", sheet.path, "--detach", status=2).split())
     open_gate(gate, 0)
     busy.wait()
-    assert "the running exporters were started with no BENCH_SIMULATE" in said
+    assert "the running exporters and collector were started with no BENCH_SIMULATE" in said
     assert sheet.column("Status") == [""]

@@ -25,7 +25,9 @@ def settings(tmp_path: Path) -> Settings:
 def start(settings: Settings, name: str, port: int, simulate: str | None = None) -> None:
     """Record a service as a stack does; it lives as long as this process."""
     url = f"http://127.0.0.1:{port}/metrics"
-    service = Service(name, os.getpid(), identity(os.getpid()) or 0.0, url, url, simulate)
+    service = Service(
+        name, os.getpid(), identity(os.getpid()) or 0.0, url, url, {"BENCH_SIMULATE": simulate} if simulate else {}
+    )
     settings.stack_dir.mkdir(parents=True, exist_ok=True)
     write_atomically(settings.stack_dir / f"{name}.service", json.dumps(asdict(service)))
 
