@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from hypergauge.client.guard import Guard
 from hypergauge.client.torch import reductions
 from hypergauge.client.torch.batch import Batch
+from hypergauge.client.torch.hooks import after_forward
 from hypergauge.client.torch.labels import class_shares
 from hypergauge.client.torch.patches import Patch, Wrap
 from hypergauge.client.torch.reductions import Value
@@ -56,9 +57,9 @@ class Losses:
     def hook(self, guard: Guard) -> Iterator[Callable[[], None]]:
         """Add the hooks, each within `guard`; yield functions that remove them."""
         if self._module is not None:
-            yield self._module.register_forward_hook(guard(self._computed)).remove
+            yield after_forward(self._module, guard.function(self._computed))
             return
-        self._validated = guard(self._returned)
+        self._validated = guard.function(self._returned)
         yield self._end_validation
         for patch, called in ((_BACKWARD, self._differentiated), (_SCALE, self._scaled)):
             wrap = _before(guard.function(called))
@@ -68,7 +69,7 @@ class Losses:
     def begin_validation(self) -> None:
         """Follow what the model returns, from the present forward pass to the next one in training."""
         if self._validated is not None and self._unhook_validation is None:
-            self._unhook_validation = self._model.register_forward_hook(self._validated).remove
+            self._unhook_validation = after_forward(self._model, self._validated)
 
     def end_parts(self) -> None:
         """Add up the losses of a step, which are parts of one where a framework accumulates gradients."""

@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hypergauge.client.guard import Guard
 from hypergauge.client.options import WatchOptions
 from hypergauge.client.torch import reductions
 from hypergauge.client.torch.batch import Batch
 from hypergauge.client.torch.flops import is_compiled
+from hypergauge.client.torch.hooks import after_forward
 from hypergauge.client.torch.saved import SavedTensors
 from hypergauge.client.torch.selection import Selection
 from hypergauge.client.torch.work import tensors
@@ -47,14 +49,14 @@ class StepReducer:
         self._parameters: dict[str, tuple[tuple[str, ...], Tensor]] = {}
         self._before: dict[str, Tensor] = {}
 
-    def begin(self, step: int, guard: Callable[..., Callable[..., None]]) -> None:
+    def begin(self, step: int, guard: Guard) -> None:
         """Begin a watched step: hook the modules whose outputs are watched, each within `guard`."""
         self.batch, self._step = Batch(step, self._number), step
         if is_compiled(self._model):
             return
         for name, collection, module, bounds in self._selection.modules():
-            hook = guard(self._output(name, collection, bounds))
-            self._activations.append(module.register_forward_hook(hook).remove)
+            hook = guard.function(self._output(name, collection, bounds))
+            self._activations.append(after_forward(module, hook))
 
     def end(self) -> None:
         """End the step and remove its hooks. Idempotent."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim import optimizer as optimizers
 
 from hypergauge.client.guard import Guard
 from hypergauge.client.options import WatchOptions
@@ -19,6 +18,7 @@ from hypergauge.client.spans import Spans
 from hypergauge.client.tensors import TensorFile
 from hypergauge.client.torch.batch import Batch
 from hypergauge.client.torch.flops import FlopCounter, is_countable
+from hypergauge.client.torch.hooks import after_forward, after_step, before_forward, before_step
 from hypergauge.client.torch.loading import LoaderHook
 from hypergauge.client.torch.losses import Losses
 from hypergauge.client.torch.patches import Patch
@@ -77,22 +77,19 @@ class TorchWatch:
         self._epoch = 0
         self._epoch_begin = self._step
         self._data_set: int | None = None
+        self._is_special = False  # whether the step in progress is watched or counted
         self._counter: FlopCounter | None = None
         self._flops_per_sample = options.flops or None
         self._samples = 0.0
 
     def start(self) -> None:
         """Add the hooks. The step in progress is the first one."""
-        guard, function = self._guard, self._guard.function
-        forward = self._model.register_forward_pre_hook(guard(self._forward_begins), with_kwargs=True)
-        self._removals.append(forward.remove)
+        function = self._guard.function
+        self._removals.append(before_forward(self._model, function(self._forward_begins)))
         if "losses" in self._selection:
-            self._removals.extend(self._losses.hook(guard))
-        ended = function(self._step_ended)
-        if self._optimizer is None:
-            self._removals.append(optimizers.register_optimizer_step_post_hook(ended).remove)
-        else:
-            self._removals.append(self._optimizer.register_step_post_hook(ended).remove)
+            self._removals.extend(self._losses.hook(self._guard))
+        self._removals.append(before_step(function(self._step_begins)))
+        self._removals.append(after_step(function(self._step_ended)))
         loader = LoaderHook(function(self._batch_asked), function(self._data_waited), function(self._data_exhausted))
         self._removals.append(loader.close)
         if self._options.spans:
@@ -157,17 +154,11 @@ class TorchWatch:
 
     def _begin_step(self) -> None:
         is_watched = self._step % self._options.every == 0
-        if not is_watched and self._step != _COUNTED_STEP:
-            return
+        self._is_special = is_watched or self._step == _COUNTED_STEP
         if is_watched and is_first_rank():
-            self._step_removals.append(self._model.register_forward_hook(self._guard(self._forward_ended)).remove)
+            self._step_removals.append(after_forward(self._model, self._guard.function(self._forward_ended)))
             self._reducer.begin(self._step, self._guard)
             self._losses.batch = self._reducer.batch if "labels" in self._selection else None
-        begins = self._guard.function(self._step_begins)
-        if self._optimizer is None:
-            self._step_removals.append(optimizers.register_optimizer_step_pre_hook(begins).remove)
-        else:
-            self._step_removals.append(self._optimizer.register_step_pre_hook(begins).remove)
 
     def _forward_begins(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         is_training = module.training
@@ -194,7 +185,7 @@ class TorchWatch:
             self._reducer.outputs(output)
 
     def _step_begins(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        if self._is_ours(optimizer):
+        if self._is_special and self._is_ours(optimizer):
             self._stop_counting()
             self._reducer.gradients(optimizer)
 
@@ -203,7 +194,7 @@ class TorchWatch:
             return
         if self._options.partial_losses:
             self._losses.end_parts()
-        if self._step_removals:
+        if self._is_special:
             self._end_watched(optimizer)
         if self._options.spans:
             self._training.end_step(self._step)

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import types
+from collections import UserDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,22 +76,22 @@ class Recorder:
                 _in_main_thread()
 
     def _follow_steps(self) -> None:
-        from torch.optim.optimizer import register_optimizer_step_post_hook
+        from torch.optim import optimizer
 
-        handle: Any = register_optimizer_step_post_hook(lambda *_: self._guarded(self._step, handle))
+        # This is another thread than that of the training, which may be iterating the hooks. So they never change.
+        hooks = optimizer._global_optimizer_post_hooks
+        optimizer._global_optimizer_post_hooks = _StepHooks(hooks, lambda *_: self._guarded(self._step))
 
-    def _step(self, handle: Any) -> None:
-        if os.getpid() != self._pid:
+    def _step(self) -> None:
+        if os.getpid() != self._pid or self._over:
             return
         self._steps += 1
-        if self._steps == FIRST_STEP and not self._over:
+        if self._steps == FIRST_STEP:
             if self._profile is None:
                 self._begin()
             self._began = time.monotonic()
         elif self._is_mine() and (self._steps >= FIRST_STEP + STEPS or self._is_late()):
             self._end()
-        if self._over:
-            handle.remove()
 
     def _look(self) -> None:
         """Start the recording if no step has started it; end it after `SECONDS`."""
@@ -143,6 +144,18 @@ class Recorder:
         except Exception as error:  # noqa: BLE001 - no error of the profiler may end the run
             self._over = True
             _notify(f"it gave up: {type(error).__name__}: {error}")
+
+
+class _StepHooks(UserDict):  # type: ignore[type-arg]
+    """PyTorch's dictionary of hooks after each step, with one more hook for the steps alone."""
+
+    def __init__(self, hooks: Any, added: Callable[..., None]) -> None:
+        super().__init__()
+        self.data, self._added = hooks, added
+
+    def values(self) -> Any:
+        """Return a list, which no thread changes during an iteration."""
+        return [*self.data.values(), self._added]
 
 
 def _notify(what: str) -> None:

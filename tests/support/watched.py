@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hypergauge.scheduler.launch.launch import client_folder, run_environment
+from hypergauge.scheduler.profilers import PROFILERS
 from hypergauge.scheduler.tracking.spans import read_spans
 from hypergauge.sql.ingest.software import SpanRecord
 from tests.support.interpreters import python_with
@@ -76,13 +77,21 @@ Train = Callable[..., Watched]
 
 
 def trained(
-    folder: Path, script: str, *, status: int = 0, begin: str = BEGIN, variables: Mapping[str, str] | None = None
+    folder: Path,
+    script: str,
+    *,
+    status: int = 0,
+    begin: str = BEGIN,
+    variables: Mapping[str, str] | None = None,
+    trace: Path | None = None,
 ) -> Watched:
-    """Run a script, which begins as above, in a run's environment."""
+    """Run a script, which begins as above, in a run's environment; with `trace` under PyTorch's profiler."""
     (folder / "script.py").write_text(begin + script)
     files = {"BENCH_SPANS": str(folder / "spans.jsonl"), "BENCH_TENSORS": str(folder / "tensors.jsonl")}
     environment = run_environment(os.environ, files if variables is None else variables, client_folder(folder))
     words = [python_with("torch") or "", str(folder / "script.py")]
+    if trace is not None:
+        words = PROFILERS["torch"].wrap(words, trace.parent, {})
     done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == status, done.stderr
     return Watched(folder, done.stdout, done.stderr)
