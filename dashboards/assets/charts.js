@@ -31,6 +31,7 @@ class Chart {
     this.plots = [];
     this.rows = [...root.querySelectorAll("tbody tr")];
     this.values = this.data.panels.map(() => []);
+    this.foreign = this.data.panels.map(() => []);
     this.sorted = null;
     this.tables = this.data.panels.map((panel) => this.table(panel));
     this.wire();
@@ -290,7 +291,10 @@ class Chart {
     this.plots.forEach((plot) => plot.redraw(false, false));
   }
 
-  /** Sort the legend by the values of a column: descending, ascending, in the order of the runs. */
+  /**
+   * Sort the legend by the values of a column: descending, ascending, in the order of the runs. Values of shared GPUs are not the
+   * runs' own, and come after those that are.
+   */
   sort(column) {
     const { sorted } = this;
     if (sorted?.column !== column) this.sorted = { column, sign: -1 };
@@ -306,6 +310,8 @@ class Chart {
       keys.sort((a, b) => {
         const [one, other] = [known(a), known(b)];
         if (Number.isNaN(one) || Number.isNaN(other)) return Number.isNaN(one) - Number.isNaN(other) || a - b;
+        const foreign = this.foreign[sorted.column];
+        if (Boolean(foreign[a]) !== Boolean(foreign[b])) return foreign[a] ? 1 : -1;
         return sorted.sign * (one - other) || a - b;
       });
     }
@@ -452,14 +458,15 @@ class Chart {
     root.querySelectorAll("thead .what").forEach((what, column) => {
       what.textContent = at !== null ? "" : data.panels[column].counts ? "sum" : data.panels[column].measured ? "mean" : "last";
       rows.forEach((row) => (row.cells[column + 1].textContent = ""));
-      if (at === null) this.values[column] = [];
+      if (at === null) [this.values[column], this.foreign[column]] = [[], []];
     });
     data.panels.forEach((panel, number) => {
       const column = data.facets ? 0 : number;
       for (const line of panel.lines) {
         const value = at === null ? this.visible(panel, line) : null;
         if (value !== null) this.values[column][line.key] = value;
-        rows[line.key].cells[column + 1].textContent = at === null ? formatted(value) : near(line, panel.counts ? at - (line.x[1] - line.x[0]) / 2 : at);
+        if (at === null) this.foreign[column][line.key] = this.isShared(line);
+        rows[line.key].cells[column + 1].textContent = at === null ? this.worded(line, value) : near(line, panel.counts ? at - (line.x[1] - line.x[0]) / 2 : at);
       }
     });
     if (at === null) this.order();
@@ -467,10 +474,25 @@ class Chart {
 
   visible(panel, line) {
     const [min, max] = this.range();
-    const seen = [...line.x.keys()].filter((at) => line.value[at] !== null && line.x[at] >= min && line.x[at] <= max);
-    if (!seen.length) return null;
+    const inside = [...line.x.keys()].filter((at) => line.x[at] >= min && line.x[at] <= max);
+    const seen = inside.filter((at) => line.value[at] !== null);
+    if (!inside.length) return null;
     if (panel.counts) return seen.reduce((sum, at) => sum + line.value[at], 0);
-    return panel.measured ? mean(line, seen) : line.value[seen[seen.length - 1]];
+    if (panel.measured) return seen.length ? mean(line, seen) : null;
+    // A value that was NaN or infinite is no point; those of a long curve are means.
+    const end = inside[inside.length - 1];
+    const last = end === line.x.length - 1 && line.last !== undefined ? line.last : line.value[end];
+    return last ?? NaN;
+  }
+
+  /** Return whether a curve is that of a whole GPU, which other runs used, in a part of what is visible. */
+  isShared(line) {
+    const [min, max] = this.range();
+    return (line.shared ?? []).some(([first, last]) => first < max && last > min);
+  }
+
+  worded(line, value) {
+    return Number.isNaN(value) ? "NaN" : formatted(value) + (value !== null && this.isShared(line) ? "†" : "");
   }
 }
 

@@ -148,7 +148,10 @@ def by_run() -> list[Json]:
 
 
 def run_lines(runs: str, metric: str) -> Json:
-    """Return the query for a heat map with a row for each run, the highest mean on top, and an empty one without values."""
+    """Return the query for a heat map with a row for each run, the highest mean on top, and an empty one without values.
+
+    Runs with values of a whole GPU or host, which are marked, come after those with their own.
+    """
     # An empty row has a time of the others: Grafana derives the width of all cells from the distances of times.
     return query(
         or_placeholder(
@@ -156,10 +159,10 @@ def run_lines(runs: str, metric: str) -> Json:
             with points as materialized (
                 select run, time, value from run_chart({runs}, {metric}, {RANGE}, true, {MAX_SERIES}, null, false, {ALIGN})
             )
-            select coalesce(time, (select min(time) from points)) as time, title, value,
-                   dense_rank() over (order by mean desc nulls last, nth) as line
+            select coalesce(time, (select min(time) from points)) as time, concat_ws(' ', title, shared_mark(scope)) as title, value,
+                   dense_rank() over (order by shared_mark(scope) is not null, mean desc nulls last, nth) as line
             from run_titles({runs}) left join points using (run)
-            left join (select title, mean from run_values({runs}, {metric})) summary using (title)
+            left join (select title, mean, scope from run_values({runs}, {metric})) summary using (title)
             where time is not null or exists (select from points) and cardinality({runs}) <= {MAX_SERIES}
             """,
             'select time, title, value as "Value"',  # Grafana adds any other name to that of the row

@@ -14,6 +14,7 @@ __all__ = [
     "CHANGE",
     "NOT_FINISHED",
     "NOT_KNOWN",
+    "SHARED",
     "SWATCH",
     "change",
     "colored",
@@ -28,6 +29,8 @@ __all__ = [
 _GRAY = {"[≈≠].*": "#8e8e8e"}
 _MORE_IS_WORSE = {r"-.*\(.*": "blue", r"\+.*\(.*": "orange", **_GRAY}
 _MORE_IS_BETTER = {r"-.*\(.*": "orange", r"\+.*\(.*": "blue", **_GRAY}
+SHARED = "† of the whole GPU, § of the whole host: not the run's own, and listed after those that are."
+_WHOLE = "† of the whole GPU, which other runs used too."
 _COUNTED = "Finished attempts in the means."
 NOT_KNOWN = "Not known: nothing measured it, or runs shared a GPU and nothing measured the part of each."
 CHANGE = (
@@ -181,9 +184,10 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
                 select f.title as "{SWATCH}", f.title as "Run", f.status as "Status", clock_text(f.seconds) as "Duration",
                        seconds_change as "Δ time", energy / 1000 as "GPU kJ",
                        coalesce(energy_of, 'not known') as "Energy", energy_change as "Δ energy",
-                       last as "Last value", last_change as "Δ last", 100 * sm_active as "SM %",
+                       last as "Last value", last_change as "Δ last",
+                       concat(lpad(round(100 * sm_active::numeric)::text, 3, U&'\\2007'), sm_mark) as "SM %",
                        case when f.shared then 'shared' else 'exclusive' end as "GPU use", n as "Repetitions", cpu as "CPU cores",
-                       100 * utilization as "GPU util. %", run_id,
+                       concat(lpad(round(100 * utilization::numeric)::text, 3, U&'\\2007'), utilization_mark) as "GPU util. %", run_id,
                        floor(extract(epoch from f.started_at) * 1000)::bigint as from_ms,
                        ceil(extract(epoch from coalesce(f.ended_at, now())) * 1000)::bigint as to_ms
                 from run_results({runs}, {baseline}, {key}) f
@@ -211,8 +215,8 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
             for_name("Last value", displayName=name, custom__width=80),
             change("Δ last", more_is_better=None, description=CHANGE),
             for_name("GPU use", custom__width=80),
-            for_name("SM %", decimals=0, custom__width=60, description="Active multiprocessors."),
-            for_name("GPU util. %", decimals=0, custom__width=95),
+            for_name("SM %", custom__width=60, custom__align="right", description=f"Active multiprocessors. {_WHOLE}"),
+            for_name("GPU util. %", custom__width=95, custom__align="right", description=_WHOLE),
             for_name("CPU cores", decimals=2, custom__width=90),
             for_name(
                 "Energy",

@@ -94,6 +94,8 @@ def _line(line: Line, axes: dict[tuple[Number, ...], int]) -> dict[str, Any]:
         made["ended_early"] = True
     if line.shared:
         made["shared"] = line.shared
+    if line.last is not None:
+        [made["last"]] = _rounded(np.array([line.last]), _DIGITS)
     return made
 
 

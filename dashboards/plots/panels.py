@@ -40,7 +40,7 @@ class Line:
     """A curve of a panel, in the units of its axes; `key` is the index of its entry in the legend.
 
     A point without a value (NaN) interrupts the line. A cross marks the end of one that `ended_early`. The line is thin
-    in the parts of the axis where other runs `shared` its GPU.
+    in the parts of the axis where other runs `shared` its GPU. `last` is that of `hypergauge.insight.charts.chart.Series`.
     """
 
     key: int
@@ -50,6 +50,7 @@ class Line:
     high: Floats
     ended_early: bool = False
     shared: tuple[tuple[float, float], ...] = ()
+    last: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +200,9 @@ def _crowd(lines: Sequence[Line]) -> Crowd:
 
 def _line(key: int, one: Series, x: Axis, y: Axis) -> Line:
     shared = tuple((first / x.size, last / x.size) for first, last in one.shared)
-    line = Line(key, one.x / x.size, one.value / y.size, one.low / y.size, one.high / y.size, one.ended_early, shared)
+    value, low, high = one.value / y.size, one.low / y.size, one.high / y.size
+    last = None if one.last is None else one.last / y.size
+    line = Line(key, one.x / x.size, value, low, high, one.ended_early, shared, last)
     distances = np.diff(line.x)
     if one.logged or not one.unit or len(distances) < 2:  # scripts log their metrics at any interval
         return line

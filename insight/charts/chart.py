@@ -17,6 +17,7 @@ from hypergauge.insight.part import Part
 from hypergauge.sql.queries.charts.chart_styles import ChartStyle
 from hypergauge.sql.queries.charts.charts import Curve
 from hypergauge.sql.queries.notices import Notice
+from hypergauge.sql.queries.summaries import final_metrics
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
@@ -56,6 +57,9 @@ class Series:
         the curve has scope ``device``.
     logged
         Whether a script recorded it, at any distance of points.
+    last
+        Last value of a run's software metric: NaN if it was not finite, ``None`` for any other curve. The points of a long curve
+        are means.
     """
 
     label: str
@@ -73,6 +77,7 @@ class Series:
     ended_early: bool
     shared: tuple[tuple[float, float], ...] = ()
     logged: bool = False
+    last: float | None = None
 
     def points(self) -> dict[str, list[float | None]]:
         """Return the points for JSON, with ``None`` for NaN."""
@@ -181,16 +186,32 @@ def chart(
     curves.sort(key=lambda curve: about.sort_key(curve.metric, curve.label, curve.scope))
     together = {curve.label for curve in curves if curve.scope == "device"} if by == "run" else ()
     parts = shared(connection, [run_id for label in together for run_id in about.ids(label)], how)
-    series = tuple(_series(about, c, parts.get(c.label, ()) if c.scope == "device" else ()) for c in curves)
+    last = _last_values(connection, about) if by == "run" else {}
+    series = tuple(
+        _series(about, c, parts.get(c.label, ()) if c.scope == "device" else (), last.get((c.label, c.metric)))
+        for c in curves
+    )
     return Chart(by, align, about.metrics, series, about.left_out, about.notices, about.titles, part)
 
 
-def _series(about: Subject, curve: Curve, parts: Sequence[tuple[float, float]]) -> Series:
+def _last_values(connection: Connection, about: Subject) -> dict[tuple[str, str], float]:
+    """Return the last values of the software metrics, by label and metric: NaN for one that was not finite."""
+    if not about.logged:
+        return {}
+    labels = {run.run_id: label for label, group in about.groups.items() for run in group}
+    return {
+        (labels[one.run_id], one.key): math.nan if one.value is None else one.value
+        for one in final_metrics(connection, about.run_ids, parts=about.parts)
+        if one.key in about.logged
+    }
+
+
+def _series(about: Subject, curve: Curve, parts: Sequence[tuple[float, float]], last: float | None) -> Series:
     x, value, low, high = (np.array(one, np.float64) for one in (curve.x, curve.value, curve.low, curve.high))
     return Series(
         about.title(curve.label), about.ids(curve.label), about.style(curve.metric, curve.label, curve.scope), curve.metric,
         about.unit(curve.metric), curve.scope, x, value, low, high,
         simulated=about.simulated(curve.metric, curve.label), profiled=about.profiled(curve.label),
         ended_early=about.ended_early(curve.label), shared=tuple(parts),
-        logged=curve.metric in about.logged or curve.metric in about.tensors,
+        logged=curve.metric in about.logged or curve.metric in about.tensors, last=last,
     )  # fmt: skip

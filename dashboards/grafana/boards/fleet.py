@@ -115,8 +115,8 @@ def _busy() -> Json:
     return panels.table(
         "GPUs with runs",
         f"""
-            select host as "Host", device as "Device", model as "Model",
-                   run || coalesce(' ' || name, '') as "Run", owner as "Owner",
+            select host as "Host", device || case when count(*) over (partition by host, device) > 1 then ' †' else '' end as "Device",
+                   model as "Model", run || coalesce(' ' || name, '') as "Run", owner as "Owner",
                    extract(epoch from now() - since) as "For", utilization as "Utilization",
                    memory_used as "Memory", memory_used / memory_total as "Memory share",
                    power as "GPU power", temperature as "Temperature",
@@ -124,6 +124,8 @@ def _busy() -> Json:
             from fleet() where state = 'busy' and host = any({_HOSTS})
         """,
         overrides=[*_columns(), for_name("Run", links=[_LIVE], custom__width=170)],
+        description="† shared by the runs in these rows: the values are of the whole device, and of no run alone. Power and temperature "
+        "are always those of the whole GPU.",
         empty="No GPU has a run.",
         width=24,
         height=6,

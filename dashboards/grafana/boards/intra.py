@@ -98,8 +98,10 @@ def _values() -> Json:
         _METRIC,
         query(
             f"""
-            select title as "{results.SWATCH}", concat(case when ended_early(status) then '✗ ' end, title) as "Run", mean as "Mean", p95
-            from run_values({RUNS}, {_METRIC}) join runs using (run_id) order by mean desc nulls last
+            select title as "{results.SWATCH}",
+                   concat(case when ended_early(status) then '✗ ' end, title, ' ' || shared_mark(scope)) as "Run", mean as "Mean", p95
+            from run_values({RUNS}, {_METRIC}) join runs using (run_id)
+            order by shared_mark(scope) is not null, mean desc nulls last
             """
         ),
         results.colored_by(f"run_titles({RUNS})"),
@@ -114,6 +116,7 @@ def _values() -> Json:
             for_name("Mean", custom__width=90, custom__wrapText=True),
             for_name("p95", custom__width=85, custom__wrapText=True),
         ],
+        description=results.SHARED,
         empty=curves.CHOOSE,
         width=8,
         height=9,
@@ -125,7 +128,7 @@ def _heatmap() -> Json:
     return panels.heatmap(
         "$metric of each run, the highest mean first$drawn",
         **made | {"transformations": [*made["transformations"], partition("title"), BY_TIME]},
-        description="An empty row or cell was not measured; 0 has a color.",
+        description=f"An empty row or cell was not measured; 0 has a color. {results.SHARED}",
         empty=curves.CHOOSE,
         points=240,
         width=24,

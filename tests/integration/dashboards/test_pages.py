@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -236,3 +237,36 @@ def test_the_time_on_a_shared_gpu_is_thin(opened: Browser, tmp_path: Path) -> No
         opened.open(path)
         found.append(inked(opened, BLUE))
     assert found[0] > found[1] > found[2] > 100
+
+
+def test_the_value_of_a_shared_gpu_is_marked_and_not_ranked(opened: Browser, tmp_path: Path) -> None:
+    """The whole GPU was busier than any run of its own."""
+    curves = (
+        series("20/1/1 beside", [300.0] * 100, 0, scope="device", shared=((50.0, 100.0),)),
+        series("20/1/2 alone", [100.0] * 100, 0, scope="device"),
+        series("20/1/3 idle", [50.0] * 100, 0, scope="device"),
+    )
+    path = tmp_path / "page.html"
+    path.write_text(page([lay_out(chart(*curves))], "Three runs"))
+    opened.screen(1200)
+    opened.open(path)
+    assert rows(opened) == [["20/1/1 beside", "300†"], ["20/1/2 alone", "100"], ["20/1/3 idle", "50"]]
+    opened.run("document.querySelector('[data-sort]').click()")
+    assert [name for name, _ in rows(opened)] == ["20/1/2 alone", "20/1/3 idle", "20/1/1 beside"]
+    opened.run("document.querySelector('[data-sort]').click()")
+    assert [name for name, _ in rows(opened)] == ["20/1/3 idle", "20/1/2 alone", "20/1/1 beside"]
+
+
+def test_the_last_value_is_that_of_the_run(opened: Browser, tmp_path: Path) -> None:
+    """A loss that became NaN has no last value, and the points of a long curve are means."""
+    loss = {"metric": "loss", "unit": "", "scope": "", "x": np.array([0.0, 30.0, 60.0]), "logged": True}
+    curves = (
+        series("20/1/1 diverged", [2, 0.1, math.nan], 0, last=math.nan, **loss),
+        series("20/1/2 gone", [2, 0.2, 0.3], 0, last=math.nan, **loss),
+        series("20/1/3 long", [2, 1, 0.75], 0, last=0.5, **loss),
+    )
+    path = tmp_path / "page.html"
+    path.write_text(page([lay_out(chart(*curves))], "Three runs"))
+    opened.screen(1200)
+    opened.open(path)
+    assert [value for _, value in rows(opened)] == ["NaN", "NaN", "0.5"]

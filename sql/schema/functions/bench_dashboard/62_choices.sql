@@ -137,6 +137,11 @@ returns table (run_id text, title text, quantity text, unit text, scope text, me
     order by nth, quantity
 $$;
 
+-- Return the mark of a value that is not the run's own, by its scope; null for one that is.
+create or replace function bench_dashboard.shared_mark(p_scope text) returns text language sql immutable as $$
+    select case p_scope when 'device' then '†' when 'host' then '§' end
+$$;
+
 -- Runs for tables. Quality appears once a run's summary is stored: before, it would take a read of all samples.
 create or replace view run_list as
 select r.run_id, r.mlflow_run_id, w.experiment_id, w.workload_id, w.workload, r.position, r.attempt,

@@ -38,14 +38,15 @@ $$;
 --
 -- `n` counts the finished attempts, `failed` those that ended early. Energy is that above idle, an equal part of it (see
 -- `energy_divided`), or that of whole GPUs with idle. These are not comparable: `energy_of` names them. `shared` marks that GPU
--- values may be those of other runs too. `last` is the last value of the software metric `p_key`. `repeated` has the values behind the
+-- values may be those of other runs too, `sm_mark` and `utilization_mark` that these are, see `shared_mark`. `last` is the last value of the software metric `p_key`. `repeated` has the values behind the
 -- means `seconds`, `energy` and `last`. A mean needs a value of each attempt that counts: those that have one, such as a loss that is
 -- no NaN, are no sample of all. Changes against a baseline of other work are marked, see `change_of_work`.
+drop function if exists bench_dashboard.run_results(text[], text, text);
 create or replace function bench_dashboard.run_results(p_runs text[], p_baseline text default null, p_key text default null)
 returns table (nth bigint, run_id text, title text, color text, stroke text, status text, started_at timestamptz,
                ended_at timestamptz, n bigint, failed bigint, seconds float8, seconds_change text, sm_active float8,
                utilization float8, cpu float8, energy float8, energy_of text, energy_change text, last float8, last_change text,
-               shared boolean, repeated jsonb) language sql stable as $$
+               shared boolean, repeated jsonb, sm_mark text, utilization_mark text) language sql stable as $$
     with requested as materialized (
         select r.run_id, r.workload_id, r.position, r.attempt, r.status, ended_early(r.status) as early,
                extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8 as seconds,
@@ -55,6 +56,8 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
     ), measured as materialized (
         select run_id, max(mean) filter (where quantity = 'gpu_sm_active') as sm_active,
                max(mean) filter (where quantity = 'gpu_utilization') as utilization,
+               max(shared_mark(scope)) filter (where quantity = 'gpu_sm_active') as sm_mark,
+               max(shared_mark(scope)) filter (where quantity = 'gpu_utilization') as utilization_mark,
                max(mean) filter (where quantity = 'cpu_usage' and scope = 'process') as cpu,
                max(total) filter (where quantity = 'gpu_energy_attributed') as share,
                max(total) filter (where quantity = 'gpu_power' and scope = 'instance') as whole
@@ -67,6 +70,7 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
                count(*) filter (where early) as failed, array_agg(seconds) filter (where counts) as seconds,
                mean_of_all(array_agg(sm_active) filter (where counts)) as sm_active,
                mean_of_all(array_agg(utilization) filter (where counts)) as utilization,
+               max(sm_mark) filter (where counts) as sm_mark, max(utilization_mark) filter (where counts) as utilization_mark,
                mean_of_all(array_agg(cpu) filter (where counts)) as cpu, array_agg(l.value) filter (where counts) as last,
                array_agg(share) filter (where counts) as shares, array_agg(whole) filter (where counts) as wholes,
                bool_and(share is not null) filter (where counts) as attributed,
@@ -89,7 +93,8 @@ returns table (nth bigint, run_id text, title text, color text, stroke text, sta
            case when other and k.energy_of = b.energy_of then change_of_work(same, k.energy, b.energy) end,
            mean_of_all(k.last),
            case when other then change_of_work(mine.program is not distinct from its.program, k.last, b.last) end,
-           coalesce(f.shared, false), jsonb_build_object('seconds', k.seconds, 'energy', k.energy, 'last', k.last)
+           coalesce(f.shared, false), jsonb_build_object('seconds', k.seconds, 'energy', k.energy, 'last', k.last),
+           k.sm_mark, k.utilization_mark
     from known k join runs r using (run_id) join titled_runs(p_runs) t using (run_id)
     left join run_flags f on f.run_id = k.run_id left join base b on true
     left join run_works(p_runs) mine on mine.run_id = k.run_id left join run_works(p_runs) its on its.run_id = b.run_id
