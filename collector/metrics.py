@@ -81,6 +81,10 @@ class CollectorMetrics:
         self.dropped = Counter(
             "bench_collector_dropped_lines_total", "Lines dropped, by reason.", ["reason"], registry=self.registry
         )
+        self.kind_conflicts = Counter(
+            "bench_collector_kind_conflicts_total", "Targets that declare a metric of the catalog as another kind.", ["metric"],
+            registry=self.registry,
+        )  # fmt: skip
         self.samples = Counter("bench_collector_samples_total", "Samples written.", registry=self.registry)
         self.retagged = Counter(
             "bench_collector_retagged_samples_total", "Samples whose run set was changed.", registry=self.registry

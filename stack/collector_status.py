@@ -34,6 +34,8 @@ class CollectorStatus:
         Content of the spool: scraped and not yet written.
     dropped, failed
         Number of dropped lines and failed scrapes, by reason.
+    conflicts
+        Metrics of the catalog that targets declare as another kind, with the number of those targets.
     retried
         Number of retried batches that the database already had.
     report_seconds
@@ -49,6 +51,7 @@ class CollectorStatus:
     spool_bytes: int
     dropped: dict[str, int]
     failed: dict[str, int]
+    conflicts: dict[str, int]
     retried: int
     report_seconds: float
 
@@ -86,6 +89,7 @@ class CollectorStatus:
             failed={
                 reason: count for reason, count in labeled.get("scrapes_total", {}).items() if count and reason != "ok"
             },
+            conflicts=labeled.get("kind_conflicts_total", {}),
             retried=int(plain.get("replayed_batches_total", 0)),
             report_seconds=plain.get("report_age_seconds", 0.0),
         )
@@ -108,6 +112,8 @@ class CollectorStatus:
             for noun, what, found in self._problems()
             if found
         ]
+        if self.conflicts:
+            parts.append(f"declared as another kind than in the catalog: {', '.join(sorted(self.conflicts))}")
         parts += [f"{self.retried} {'batch' if self.retried == 1 else 'batches'} found written"] if self.retried else []
         if self.report_seconds > _REPORT_SECONDS:
             parts.append(f"last report to the database {formatting.duration(self.report_seconds)} ago")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from hypergauge.collector.spool.records import SeriesDefinition
+from hypergauge.sql.ingest.catalog import Kind
 
 __all__ = ["Definitions", "Numbering"]
 
@@ -49,9 +50,16 @@ class Numbering:
 
 
 class Definitions:
-    """Series definitions of all targets. Thread-safe."""
+    """Series definitions of all targets. Thread-safe.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    kinds
+        Kinds of the catalog's metrics, which override those that sources declare.
+    """
+
+    def __init__(self, kinds: Mapping[str, Kind] | None = None) -> None:
+        self.kinds = kinds or {}
         self._now = Numbering(0)
         self._lock = threading.Lock()
 

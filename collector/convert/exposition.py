@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hypergauge.collector.convert.response_template import NO_VALUE, ResponseTemplate
 from hypergauge.core.errors import BenchError
+from hypergauge.sql.ingest.catalog import Kind
 
-__all__ = ["GarbageExposition", "Kind", "ManyNew", "Parser", "Scrape", "Series"]
-
-Kind = Literal["counter", "gauge"]
+__all__ = ["GarbageExposition", "ManyNew", "Parser", "Scrape", "Series"]
 
 # A name and its labels, as Prometheus's parsers read them; the reference parser drops a label without a value and accepts
 # other slips. Possessive, for linear time on malformed input.
@@ -55,11 +53,14 @@ class Series:
         Pairs of name and value, sorted by name.
     kind
         Meaning of its values, see `hypergauge.collector.convert.rates`; from the type in its first response.
+    is_declared
+        Whether that response declares the type. Federation declares none.
     """
 
     metric: str
     labels: tuple[tuple[str, str], ...]
     kind: Kind
+    is_declared: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,7 +220,7 @@ class Parser:
         ref = self._refs.get(name)
         if ref is None:
             ref = self._free.pop() if self._free else len(self.series)
-            series = Series(*name, _kind(sample.name, types))
+            series = Series(*name, *_kind(sample.name, types))
             self.series[ref : ref + 1] = [series]
             self._refs[name] = ref
             new[ref] = series
@@ -264,11 +265,12 @@ def _types(exposition: bytes) -> dict[str, str]:
     return types
 
 
-def _kind(metric: str, types: dict[str, str]) -> Kind:
+def _kind(metric: str, types: dict[str, str]) -> tuple[Kind, bool]:
+    """Return the kind of a metric, and whether its type is declared."""
     named = types.get(metric, "untyped")
     if named in ("untyped", "unknown"):
-        return "counter" if metric.endswith("_total") else "gauge"
-    return "counter" if named == "counter" else "gauge"
+        return "counter" if metric.endswith("_total") else "gauge", False
+    return "counter" if named == "counter" else "gauge", True
 
 
 def _numbers(tails: list[bytes]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

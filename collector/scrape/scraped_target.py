@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,8 @@ from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 from hypergauge.sql.ingest.targets import TargetState
 
 __all__ = ["ScrapedTarget"]
+
+_log = logging.getLogger(__name__)
 
 # Tolerance for a line's timestamp ahead of the scrape, in seconds: clocks differ, and a request takes time.
 _AHEAD_SECONDS = 1.0
@@ -78,6 +81,7 @@ class ScrapedTarget:
     _pending: dict[int, Series] = field(default_factory=dict)  # new series of scrapes that exceeded a limit
     _obsolete: list[int] = field(default_factory=list)  # refs that only unspooled records may need
     _clock_ref: int | None = None
+    _declared_otherwise: set[str] = field(default_factory=set)
     _crowded: bool = False
     _shift: int = 0
 
@@ -232,6 +236,7 @@ class ScrapedTarget:
             return _NO_REF
         if name is None:
             return _NO_REF
+        series = self._by_catalog(ref, series, name.metric, scrape)
         other = self._named.get(name, ref)
         if other != ref:
             if np.any(scrape.refs == other):
@@ -240,8 +245,25 @@ class ScrapedTarget:
             self._refs[other] = _NO_REF
         self._named[name] = ref
         provisional = self.target.row if self.target_id < 0 else None
-        definition = SeriesDefinition(self.target_id, name.metric, series.kind, dict(name.labels), provisional)
+        definition = SeriesDefinition(
+            self.target_id, name.metric, series.kind, dict(name.labels), provisional, name.host
+        )
         return np.uint32(self._numbering.add(definition))
+
+    def _by_catalog(self, ref: int, series: Series, metric: str, scrape: Scrape) -> Series:
+        """Return a series with the kind of the catalog; notify once per metric if its source declares another."""
+        kind = self.definitions.kinds.get(metric, series.kind)
+        if kind == series.kind:
+            return series
+        if series.is_declared and metric not in self._declared_otherwise:
+            self._declared_otherwise.add(metric)
+            self.metrics.kind_conflicts.labels(metric).inc()
+            _log.warning(
+                "%s declares %s as a %s: it is read as a %s, by the catalog; remove the row of metrics if the catalog is wrong",
+                self.target.url, metric, series.kind, kind,
+            )  # fmt: skip
+        series = scrape.new[ref] = self.parser.series[ref] = replace(series, kind=kind)
+        return series
 
     def _hold(self, new: dict[int, Series], error: LimitExceeded | None) -> None:
         """Raise `error`, if any, and mark the new series as new for the next scrape."""

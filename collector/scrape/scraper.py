@@ -29,6 +29,7 @@ from hypergauge.collector.spool.appender import Appender
 from hypergauge.collector.spool.queue import Spool
 from hypergauge.collector.spool.records import SpoolRecord
 from hypergauge.core.system.uptime import booted_at, uptime
+from hypergauge.sql.ingest.catalog import Kind
 from hypergauge.sql.ingest.targets import TargetState
 
 __all__ = ["Scraper"]
@@ -60,12 +61,21 @@ class Scraper:
     ----------
     spool, access
         The spool, and the access to it: the writer takes from it in another thread.
+    kinds
+        Kinds of the catalog's metrics.
     """
 
-    def __init__(self, spool: Spool, access: threading.Condition, metrics: CollectorMetrics, fetcher: Fetcher) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        access: threading.Condition,
+        metrics: CollectorMetrics,
+        fetcher: Fetcher,
+        kinds: Mapping[str, Kind] | None = None,
+    ) -> None:
         self._metrics, self._fetcher = metrics, fetcher
         self._appender = Appender(spool, access, metrics)
-        self._definitions = Definitions()
+        self._definitions = Definitions(kinds)
         self._clocks: dict[str, Clock] = {}  # by host
         self._crowded: set[str] = set()  # hosts whose targets are not scraped together
         self._scraped: dict[int, ScrapeTasks] = {}

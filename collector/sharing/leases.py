@@ -17,6 +17,7 @@ from hypergauge.collector.sharing.assignment import Assignment
 from hypergauge.collector.sharing.choices import needed
 from hypergauge.collector.sharing.peers import PeersTargets
 from hypergauge.core.errors import BenchError
+from hypergauge.sql.ingest.catalog import catalog_kinds, packaged_kinds
 from hypergauge.sql.ingest.choices import HostChoices, follow_choices, host_choices
 from hypergauge.sql.ingest.target_errors import report_errors
 from hypergauge.sql.ingest.targets import Holder, TargetState, claim_targets, holders, release_targets, report_targets
@@ -46,6 +47,8 @@ class Leases:
     ----------
     held
         Targets by their ids in the database; by negative numbers while the database has given none.
+    kinds
+        Kinds of the catalog's metrics: those of the package, until the database answers first.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Leases:
         self._provisional: dict[Key, int] = {}  # the collector's own negative ids, until the database answers
         self._confirmed: dict[int, tuple[float | None, tuple[str, ...]]] = {}
         self.held: dict[int, Target] = {}
+        self.kinds = dict(packaged_kinds())
         self._choices: HostChoices = {}
         self._exporters = exporters
 
@@ -132,6 +136,8 @@ class Leases:
         self.held = {ids[key]: target for key, target in targets.items() if key in ids and key not in self._taken}
         self._choices = host_choices(connection)
         self._provisional = {}
+        if not self._answered:
+            self.kinds |= catalog_kinds(connection)
         self._answered = True
         self._metrics.targets.labels("taken").set(len(self._taken))
         peers = self._assignment.peers if self._assignment is not None else []

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hypergauge.collector.spool.frames import DEFINITIONS, SAMPLE_BYTES, Frame, encode
+from hypergauge.sql.ingest.samples import LineHost
 from hypergauge.sql.ingest.targets import TargetRow
 
 __all__ = ["KnownSeries", "SeriesDefinition", "SpoolRecord"]
@@ -22,7 +23,8 @@ _FIELDS = (("times", "<f8"), ("refs", "<u4"), ("values", "<f8"), ("dts", "<f4"))
 class SeriesDefinition:
     """Definition of a series for the database: target, name, labels, and kind as in `exposition`.
 
-    While the database is down, the target's id is one of the collector's own, and `target` has the target's row.
+    While the database is down, the target's id is one of the collector's own, and `target` has the target's row. `host` is
+    the host that the series' labels give.
     """
 
     target_id: int
@@ -30,16 +32,23 @@ class SeriesDefinition:
     kind: str
     labels: dict[str, str]
     target: TargetRow | None = None
+    host: LineHost | None = None
 
     def row(self) -> list[Any]:
         """Return the definition for JSON."""
-        row = [self.target_id, self.metric, self.kind, self.labels]
+        row: list[Any] = [self.target_id, self.metric, self.kind, self.labels]
+        if self.host is not None:
+            return [*row, self.target and astuple(self.target), self.host]
         return row if self.target is None else [*row, astuple(self.target)]
 
     @classmethod
-    def of_row(cls, target_id: int, metric: str, kind: str, labels: dict[str, str], *target: Any) -> SeriesDefinition:
+    def of_row(
+        cls, target_id: int, metric: str, kind: str, labels: dict[str, str], target: Any = None, host: Any = None
+    ) -> SeriesDefinition:
         """Return the definition of a `row`."""
-        return cls(target_id, metric, kind, labels, TargetRow(*target[0]) if target else None)
+        return cls(
+            target_id, metric, kind, labels, TargetRow(*target) if target else None, LineHost(*host) if host else None
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

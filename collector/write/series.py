@@ -106,7 +106,9 @@ class SeriesIds:
             refs = list(named.values())
             for some in (refs[at : at + _OPENED_AT_ONCE] for at in range(0, len(refs), _OPENED_AT_ONCE)):
                 wanted = [(new[ref].metric, new[ref].labels, new[ref].kind) for ref, *_ in some]
-                for same, opened in zip(some, samples.open_series(connection, target_id, wanted), strict=True):
+                hosts = [new[ref].host for ref, *_ in some]
+                found = samples.open_series(connection, target_id, wanted, hosts)
+                for same, opened in zip(some, found, strict=True):
                     known.series[same], known.resources[same] = opened.series_id, opened.place_id
                     known.targets[same], known.counters[same] = target_id, new[same[0]].kind == "counter"
                     known.resolutions[same] = opened.resolution or 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from psycopg.types.json import Jsonb
@@ -15,6 +16,7 @@ from hypergauge.sql.server.rows import value
 
 __all__ = [
     "Columns",
+    "LineHost",
     "OpenedSeries",
     "Segment",
     "WriteState",
@@ -60,6 +62,21 @@ class Segment:
     own: bool = False
 
 
+class LineHost(NamedTuple):
+    """Host of a series, where its own labels decide it.
+
+    Attributes
+    ----------
+    host
+        Its name; empty for a series that describes no host, such as a sum over several.
+    by_label
+        Whether the label ``host`` names it, which overrides a line's ``Hostname``.
+    """
+
+    host: str
+    by_label: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class WriteState:
     """State at the start of a write: the version of the run sets, and the raw cutoff, fixed until the transaction ends.
@@ -76,10 +93,22 @@ class WriteState:
 
 
 def open_series(
-    connection: Connection, target_id: int, series: Sequence[tuple[str, Mapping[str, str], str]]
+    connection: Connection,
+    target_id: int,
+    series: Sequence[tuple[str, Mapping[str, str], str]],
+    hosts: Sequence[LineHost | None] | None = None,
 ) -> list[OpenedSeries]:
-    """Create or find series of one target, given as metric, labels and kind. The result keeps their order."""
-    items = [{"metric": metric, "labels": dict(labels), "counts": kind == "counter"} for metric, labels, kind in series]
+    """Create or find series of one target, given as metric, labels and kind. The result keeps their order.
+
+    Parameters
+    ----------
+    hosts
+        The host that each of them names itself, if any; by default none of them does.
+    """
+    items = [
+        {"metric": metric, "labels": dict(labels), "counts": kind == "counter", **(host._asdict() if host else {})}
+        for (metric, labels, kind), host in zip(series, hosts or [None] * len(series), strict=True)
+    ]
     rows = connection.execute(
         "select series_id, place_id, resolution from open_series(%s, %s) order by ord", (target_id, Jsonb(items))
     ).fetchall()

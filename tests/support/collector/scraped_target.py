@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -12,6 +13,7 @@ from hypergauge.collector.discovery.scrape_config import Scraping
 from hypergauge.collector.discovery.targets import Target
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.scraped_target import ScrapedTarget
+from hypergauge.sql.ingest.catalog import Kind
 
 
 def target(labels: dict[str, str] | None = None, **scraping: Any) -> Target:
@@ -21,9 +23,11 @@ def target(labels: dict[str, str] | None = None, **scraping: Any) -> Target:
 class Scraped:
     """Scraped target, and its samples."""
 
-    def __init__(self, target: Target, began: float = 0.0) -> None:
+    def __init__(
+        self, target: Target, began: float = 0.0, kinds: Mapping[str, Kind] | None = None, target_id: int = 7
+    ) -> None:
         self.metrics = CollectorMetrics()
-        self.scraped = ScrapedTarget(target, 7, Definitions(), self.metrics, began)
+        self.scraped = ScrapedTarget(target, target_id, Definitions(kinds), self.metrics, began)
         self.clock = itertools.count(1000)
 
     def take(

@@ -16,6 +16,8 @@ from hypergauge.collector.discovery.scrape_config import Limits
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.scraped_target import ScrapedTarget
 from hypergauge.collector.spool.queue import Spool
+from hypergauge.sql.ingest.catalog import packaged_kinds
+from hypergauge.sql.ingest.samples import LineHost
 from tests.support.collector.scraped_target import Scraped, target, value
 
 
@@ -26,7 +28,8 @@ from tests.support.collector.scraped_target import Scraped, target, value
         ({"rack": "7"}, {"rack": "8"}, False, {"rack": "7", "exported_rack": "8"}),
         ({"rack": "7"}, {"rack": "8"}, True, {"rack": "8"}),
         ({"rack": "7"}, {"rack": "8", "exported_rack": "9"}, False, {"rack": "7", "exported_rack": "9", "exported_exported_rack": "8"}),
-        ({"rack": "7"}, {"rack": ""}, True, {"rack": "7"}),
+        ({"rack": "7"}, {"rack": ""}, True, {}),  # as in Prometheus, whose federation relies on it
+        ({"rack": "7"}, {"rack": ""}, False, {"rack": "7"}),
         ({"job": "node", "instance": "n1:1", "host": "n1"}, {"cpu": "0"}, False, {"cpu": "0"}),
         ({"job": "node"}, {"job": "batch"}, False, {"exported_job": "batch"}),
         ({"job": "node"}, {"job": "batch"}, True, {"job": "batch"}),
@@ -40,6 +43,83 @@ def test_labels_of_target_and_series(
     name = series_name(target(added, honor_labels=honor), series)
     assert name is not None
     assert dict(name.labels) == expected
+
+
+INSTANCE = {"job": "federate", "instance": "127.0.0.1:9090"}
+
+
+@pytest.mark.parametrize(
+    ("added", "own", "host"),
+    [
+        ({}, {"instance": "node7:9100"}, LineHost("node7")),
+        ({}, {"instance": "node7"}, LineHost("node7")),
+        ({}, {"instance": "[2001:db8::1]:9100"}, LineHost("2001:db8::1")),
+        ({}, {"instance": "2001:db8::1"}, LineHost("2001:db8::1")),
+        ({}, {"instance": "https://node7.site:9100/metrics"}, LineHost("node7.site")),
+        ({}, {"instance": "a name of its own"}, LineHost("a name of its own")),
+        ({}, {"instance": "localhost:9090"}, None),  # the host of the address
+        ({}, {"instance": "127.0.0.1:9090"}, None),
+        ({}, {"instance": ""}, LineHost("")),
+        ({}, {"cpu": "0"}, None),
+        ({}, {"host": "node7"}, None),  # of whatever the line describes, such as a web server
+        ({"host": "node8"}, {"instance": "node7:9100"}, None),
+        ({"host": "node8"}, {"instance": "node7:9100", "host": "node7"}, LineHost("node7", by_label=True)),
+    ],
+)
+def test_a_line_names_its_host_where_its_labels_are_honored(
+    added: dict[str, str], own: dict[str, str], host: LineHost | None
+) -> None:
+    series = Series("m", tuple(sorted(own.items())), "gauge")
+    honored = series_name(target({**INSTANCE, **added}, honor_labels=True), series)
+    assert honored is not None
+    assert honored.host == host
+    name = series_name(target({**INSTANCE, **added}), series)
+    assert name is not None
+    assert name.host is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "host"),
+    [
+        (Rule(source_labels=("instance",), regex="([^.]+).*", target_label="host"), LineHost("node7", by_label=True)),
+        (Rule(source_labels=("instance",), regex="([^.]+).*", target_label="instance"), LineHost("node7")),
+        (Rule(action="labeldrop", regex="instance"), None),
+    ],
+)
+def test_relabeling_names_the_host_of_a_series(rule: Rule, host: LineHost | None) -> None:
+    series = Series("m", (("instance", "node7.site:9100"),), "gauge")
+    name = series_name(target(INSTANCE, honor_labels=True, metric_relabel=(rule,)), series)
+    assert name is not None
+    assert name.host == host
+
+
+ENERGY, CLOCK = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "DCGM_FI_DEV_SM_CLOCK"
+
+
+@pytest.mark.parametrize(
+    ("type_line", "warned"),
+    [("", []), (f"# TYPE {ENERGY} untyped\n", []), (f"# TYPE {ENERGY} unknown\n", []), (f"# TYPE {ENERGY} counter\n", []), (f"# TYPE {ENERGY} gauge\n", [ENERGY])],
+)  # fmt: skip
+def test_the_catalogs_kind_counts(type_line: str, warned: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    scraped = Scraped(target(), kinds=packaged_kinds())
+    for energy in (0, 200_000, 400_000):
+        found = scraped.take(f'{type_line}{ENERGY}{{gpu="0"}} {energy}\n{ENERGY}{{gpu="1"}} 5\n{CLOCK} 3\n')
+    assert found == {f"{ENERGY}{{gpu=0}}": (1002, 200_000), f"{ENERGY}{{gpu=1}}": (1002, 0), f"{CLOCK}{{}}": (1002, 3)}
+    assert len(caplog.records) == caplog.text.count(ENERGY) == len(warned), "once, not for each series"
+    count = value(scraped.metrics.registry, "bench_collector_kind_conflicts_total", metric=ENERGY)
+    assert count == len(warned)
+
+
+def test_a_gauge_of_the_catalog_that_is_declared_as_a_counter_is_a_gauge() -> None:
+    scraped = Scraped(target(), kinds=packaged_kinds())
+    assert scraped.take(f"# TYPE {CLOCK} counter\n{CLOCK} 3\n") == {f"{CLOCK}{{}}": (1000, 3)}
+
+
+def test_the_kind_of_a_renamed_metric_is_that_of_its_new_name() -> None:
+    rule = Rule(source_labels=("__name__",), regex="energy", target_label="__name__", replacement=ENERGY)
+    scraped = Scraped(target(metric_relabel=(rule,)), kinds=packaged_kinds())
+    assert scraped.take("energy 5\n") == {}
+    assert scraped.take("energy 7\n") == {f"{ENERGY}{{}}": (1001, 2)}
 
 
 def test_series_are_relabeled_once() -> None:

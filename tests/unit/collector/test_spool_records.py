@@ -9,6 +9,8 @@ import pytest
 
 from hypergauge.collector.spool.queue import Spool
 from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
+from hypergauge.sql.ingest.samples import LineHost
+from hypergauge.sql.ingest.targets import TargetRow
 
 
 def record(refs: range, definitions: dict[int, SeriesDefinition]) -> SpoolRecord:
@@ -30,6 +32,22 @@ def test_a_record_of_several_targets_can_be_divided(tmp_path: Path) -> None:
     assert [part.refs.tolist() for part in apart] == [list(range(10 * target, 10 * target + 10)) for target in range(3)]
     assert {part.batch for part in apart} == {together.batch}
     assert together.series.get(30) is None
+    spool.close()
+
+
+@pytest.mark.parametrize("row", [None, TargetRow("n1", "node", "n1:1", "http://n1:1/metrics", says_host=True)])
+@pytest.mark.parametrize("host", [None, LineHost(""), LineHost("node7", by_label=True)])
+def test_a_definition_keeps_its_target_and_its_host(
+    tmp_path: Path, row: TargetRow | None, host: LineHost | None
+) -> None:
+    definitions = {0: SeriesDefinition(-1 if row else 1, "m", "gauge", {"a": "b"}, row, host)}
+    spool = Spool(tmp_path)
+    spool.append(record(range(1), definitions))
+    spool.close()
+    spool = Spool(tmp_path)
+    read = spool.take()
+    assert read is not None
+    assert dict(read.series) == definitions
     spool.close()
 
 

@@ -17,6 +17,13 @@ create or replace function bench_internal.catalog_row(p_metric text, p_labels js
     order by (select count(*) from jsonb_object_keys(m.match)) desc limit 1
 $$;
 
+-- Return the quantity of a metric outside the catalog: its own name, in its own unit. One that has the name of a quantity of the
+-- catalog is `exported_NAME`, as a label in Prometheus that the target has too.
+create or replace function bench_internal.own_quantity(p_metric text) returns text language sql stable as $$
+    select case when regexp_replace(p_metric, '^(exported_)+', '') in (select m.quantity from metrics m where m.origin = '')
+                then 'exported_' || p_metric else p_metric end
+$$;
+
 -- Return a GPU's UUID as the driver writes it: nvidia_gpu_exporter omits the prefix `GPU-`.
 create or replace function bench_internal.gpu_uuid(p_uuid text) returns text language sql immutable as $$
     select case when p_uuid ~* '^(GPU-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
@@ -75,7 +82,8 @@ $$;
 -- Create or find series of one target. `p_series` is an array of {"metric", "labels", "counts"}; rows return in its order
 -- (`ord` from 1), with the resolution of a gauge in the catalog. The labels decide the resource: a run's id, a GPU and its
 -- instance, else the host. The host is that of the target's labels, else `hostname` of the line, since a target in Kubernetes
--- is a pod. A value of a whole GPU belongs to the GPU, on whichever instance it is repeated. A collector's own metrics belong
+-- is a pod. Between them stands the host that the series' own labels give ("host", which "by_label" overrides a line's as well);
+-- an empty one is that of no host, and no run has its values. A value of a whole GPU belongs to the GPU, on whichever instance it is repeated. A collector's own metrics belong
 -- to a process of no run, so that no run has them as its host's.
 create or replace function bench_internal.open_series(p_target integer, p_series jsonb)
 returns table (ord bigint, series_id integer, place_id integer, resolution double precision) language plpgsql as $$
@@ -93,13 +101,14 @@ begin
     on conflict (metric, match) where origin = '' do nothing;
     return query
     with wanted as (
-        select w.ord, w.item ->> 'metric' as metric, w.item -> 'labels' as labels, (w.item ->> 'counts')::boolean as counts
+        select w.ord, w.item ->> 'metric' as metric, w.item -> 'labels' as labels, (w.item ->> 'counts')::boolean as counts,
+               w.item ->> 'host' as own_host, coalesce((w.item ->> 'by_label')::boolean, false) as by_label
         from jsonb_array_elements(p_series) with ordinality as w(item, ord)
     ), placed as (
-        select w.*, c.metric_id, c.resolution, coalesce(c.quantity, w.metric) as quantity,
+        select w.*, c.metric_id, c.resolution, coalesce(c.quantity, own_quantity(w.metric)) as quantity,
                -- The hostname of nvitop-exporter is an address by default; placements of runs have names.
-               coalesce((select name from unnest(array[w.labels ->> 'hostname', w.labels ->> 'Hostname']) as name
-                         where not source.says_host and name !~ '^[0-9.]*$|:' limit 1), source.host) as host,
+               coalesce(case when w.by_label then w.own_host end, (select name from unnest(array[w.labels ->> 'hostname', w.labels ->> 'Hostname']) as name
+                         where not source.says_host and name !~ '^[0-9.]*$|:' limit 1), nullif(w.own_host, ''), source.host) as host,
                w.labels ->> 'run_id' as run_id, g.uuid, case when not coalesce(c.whole_device, false) then g.instance end as gi
         from wanted w
         -- A label overrides the guess from the name.
@@ -113,7 +122,7 @@ begin
                case when p.run_id ~ '^[0-9a-f]{32}$' then place('process', p.host, null, null, p.run_id)
                     when p.uuid is not null and p.gi is not null then place('instance', p.host, p.uuid, p.gi, null)
                     when p.uuid is not null then place('gpu', p.host, p.uuid, null, null)
-                    when p.metric like 'bench\_collector\_%' then place('process', p.host, null, null, null)
+                    when p.metric like 'bench\_collector\_%' or p.own_host = '' then place('process', p.host, null, null, null)
                     else place('host', p.host, null, null, null) end,
                p.host,
                case when p.uuid is not null then concat_ws('/', p.uuid, p.gi) else device_of(p.metric, p.labels) end,
