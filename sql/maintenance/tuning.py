@@ -8,6 +8,7 @@ import psycopg
 
 from hypergauge.core.pages import Page
 from hypergauge.sql.schema.flavour import Flavour, inspect
+from hypergauge.sql.schema.migrate import MOST_LOCKS
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import value
 
@@ -56,7 +57,7 @@ def _jit(connection: Connection) -> CostlySetting | None:
 
 
 def _locks(connection: Connection) -> CostlySetting | None:
-    """Check the lock table for a backup, which locks every chunk and its indexes at once."""
+    """Check the lock table for a migration, and for a backup, which locks every chunk and its indexes at once."""
     row = connection.execute(
         """
         select current_setting('max_locks_per_transaction')::bigint,
@@ -68,12 +69,12 @@ def _locks(connection: Connection) -> CostlySetting | None:
     ).fetchone()
     assert row is not None
     each, room, relations = row
-    if relations * 2 < room:
+    if relations * 2 + MOST_LOCKS < room:
         return None
     return CostlySetting(
         "max_locks_per_transaction",
         str(each),
-        f"a query or backup that touches all {relations} tables and indexes of chunks may run out of the {room} locks",
+        f"a migration, or a backup that touches all {relations} tables and indexes of chunks, may run out of the {room} locks",
         f"alter system set max_locks_per_transaction = {2 * each}, and restart",
     )
 

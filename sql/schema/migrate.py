@@ -6,6 +6,7 @@ The migrations follow river and telegraf (an applied table, an advisory lock), t
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 
@@ -15,12 +16,25 @@ from hypergauge.core.errors import BenchError
 from hypergauge.core.files.package_data import package_files
 from hypergauge.sql.schema import extension
 from hypergauge.sql.schema.flavour import Flavour, inspect
+from hypergauge.sql.schema.replaceable import Grants, dependents, drop_replaceable
 from hypergauge.sql.schema.schemas import OURS, SEARCH_PATH
 
-__all__ = ["Migration", "MigrationFailed", "applied", "is_current", "lock", "migrate", "newest", "pending"]
+__all__ = [
+    "MOST_LOCKS",
+    "Migration",
+    "MigrationFailed",
+    "applied",
+    "is_current",
+    "lock",
+    "migrate",
+    "newest",
+    "pending",
+]
 
 # Arbitrary constant that no other program uses in this database.
 _LOCK = 0x62656E6368
+# Locks of a migration of an empty database, with room for later releases: a migration is one transaction.
+MOST_LOCKS = 1500
 _DEVELOPMENT = (
     "the tables were made by a development version of hypergauge, before its first release: run `bench db backup FILE` with "
     "that version, set BENCH_HOME to a new folder or BENCH_DSN to a new database, and run `bench db restore FILE` with this one"
@@ -138,6 +152,10 @@ def migrate(connection: psycopg.Connection, to: int | None = None) -> list[Migra
         return []
     try:
         return _apply(connection, to)
+    except psycopg.errors.OutOfMemory as error:
+        if "max_locks_per_transaction" not in (error.diag.message_hint or ""):
+            raise
+        raise MigrationFailed(_too_few_locks(connection)) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise MigrationFailed(
             f"the schema is not that of this release, and {connection.info.user} may not change it "
@@ -174,14 +192,32 @@ def _apply(connection: psycopg.Connection, to: int | None) -> list[Migration]:
             )
         if to is not None:
             return todo
-        for file in _sql_files("functions", flavour):
-            _execute(connection, f"the function file {file.name}", file.read_bytes())
+        files = {file.name: file.read_text(encoding="utf-8") for file in _sql_files("functions", flavour)}
+        grants = Grants(connection)
+        drop_replaceable(connection, flavour, files.values())
+        users = dependents(connection)
+        for name, text in files.items():
+            _execute(connection, f"the function file {name}", text.encode(), users)
+        grants.restore()
         connection.execute("delete from bench_internal.functions_digest")
         connection.execute("insert into bench_internal.functions_digest values (%s)", (_functions_digest(flavour),))
     return todo
 
 
-def _execute(connection: psycopg.Connection, name: str, statements: bytes) -> None:
+def _too_few_locks(connection: psycopg.Connection) -> str:
+    each, room = connection.execute(
+        """
+        select current_setting('max_locks_per_transaction')::int,
+               current_setting('max_connections')::int + current_setting('max_prepared_transactions')::int
+        """
+    ).fetchone() or (64, 100)
+    return (
+        f"the server has no room for the {MOST_LOCKS} locks of a migration: max_locks_per_transaction = {each}; as superuser: "
+        f"alter system set max_locks_per_transaction = {max(2 * each, -(-2 * MOST_LOCKS // room))}, and restart the server"
+    )
+
+
+def _execute(connection: psycopg.Connection, name: str, statements: bytes, users: Sequence[str] = ()) -> None:
     try:
         connection.execute(statements)
     except psycopg.errors.InsufficientPrivilege:
@@ -190,7 +226,12 @@ def _execute(connection: psycopg.Connection, name: str, statements: bytes) -> No
         reason = ". ".join(
             filter(None, (error.diag.message_primary, error.diag.message_detail, error.diag.message_hint))
         )
-        raise MigrationFailed(f"{name} does not fit what is in the database: {reason}; nothing was changed") from error
+        needed = (
+            f"; {', '.join(users)} may need the former one: drop it, and create it again afterwards" if users else ""
+        )
+        raise MigrationFailed(
+            f"{name} does not fit what is in the database: {reason}; nothing was changed{needed}"
+        ) from error
 
 
 def _sql_files(folder: str, flavour: Flavour) -> list[Traversable]:

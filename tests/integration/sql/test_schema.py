@@ -71,22 +71,6 @@ def test_a_newer_database_is_refused(database: Database, flavour: Flavour) -> No
             pending(connection)
 
 
-def test_a_function_that_does_not_fit_is_named_and_nothing_is_changed(database: Database) -> None:
-    with database.session() as connection:
-        connection.execute(
-            "drop function bench_internal.some_of(text[]) cascade;"
-            "create function bench_internal.some_of(p_words text[]) returns integer language sql as 'select 1';"
-            "delete from bench_internal.functions_digest"
-        )
-        with pytest.raises(
-            MigrationFailed,
-            match=r"^the function file 06_notice_texts\.sql does not fit what is in the database: cannot change return type of existing "
-            r"function\. Use DROP FUNCTION some_of\(text\[\]\) first\.; nothing was changed$",
-        ):
-            migrate(connection)
-        assert connection.execute("select bench_internal.some_of('{}')").fetchone() == (1,)
-
-
 def test_not_a_number_is_never_stored(database: Database) -> None:
     with database.session() as connection:
         for value in ("NaN", "Infinity", "-Infinity"):

@@ -129,7 +129,7 @@ def unloaded(new_folder: NewFolder) -> Iterator[str]:
     if not (found := installations()) or not any(one.timescaledb for one in found):
         pytest.skip("no TimescaleDB is installed with a PostgreSQL of this machine")
     one = next(one for one in found if one.timescaledb)
-    few = "max_locks_per_transaction = 10\nmax_connections = 10\nfsync = off\n"
+    few = "max_locks_per_transaction = 100\nmax_connections = 10\nfsync = off\n"  # enough for a migration alone
     with running(
         EmbeddedServer(new_folder() / "unloaded", binaries=one.binaries, major=one.major, configuration=few)
     ) as dsn:
