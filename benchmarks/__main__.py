@@ -27,7 +27,7 @@ from benchmarks.database import (
     tensors,
     tracking,
 )
-from benchmarks.measurement import gpu, overhead, parse, profiling, scale, soak, watch
+from benchmarks.measurement import coverage, gpu, overhead, parse, profiling, scale, soak, watch
 from benchmarks.scheduling import commands, schedule, spans
 from benchmarks.support.servers import Kind
 from benchmarks.training.stepping import TrainingKind
@@ -49,6 +49,7 @@ BENCHMARKS: dict[str, Callable[..., Results]] = {
         "move": move,
         "tensors": tensors,
         "mlflow": tracking,
+        "coverage": coverage,
         "overhead": overhead,
         "profile": profiling,
         "watch": watch,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ import psutil
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, ServiceFailed
 from hypergauge.core.services import Stack
-from hypergauge.insight.calibration import BASELINE, Cost, Repetition, costs, is_settled
+from hypergauge.insight.calibration import BASELINE, PILOT, Cost, Repetition, blocks_needed, costs
 from hypergauge.insight.sharing.progress import progress_of
 from hypergauge.scheduler.events import Event
 from hypergauge.scheduler.executors.local import LocalExecutor
@@ -34,8 +35,6 @@ from hypergauge.sql.server.session import Session
 __all__ = ["Limits", "calibrate"]
 
 _NAME = "bench calibrate"
-# Intervals of two or three repetitions are wide, or narrow by chance.
-_LEAST_BLOCKS = 4
 # A command that does nothing may end within the resolution of its times.
 _SHORTEST_SECONDS = 0.001
 
@@ -49,7 +48,7 @@ class Limits:
     seconds
         No run begins that would end later, once each choice has two repetitions.
     within
-        Largest half width of an interval, as a relative change of speed.
+        Largest half width of an interval, as a relative change of speed. The first blocks determine the number of blocks for it.
     """
 
     seconds: float
@@ -59,7 +58,7 @@ class Limits:
 def calibrate(
     executor: LocalExecutor, jobs: Mapping[str, Job], limits: Limits, *, seed: int, report: Callable[[str], None]
 ) -> tuple[str, list[Cost]]:
-    """Run a training with each choice of exporters until the intervals are small, or time is up; store the costs.
+    """Run a training with each choice of exporters, as often as small intervals need, or until time is up; store the costs.
 
     Each block has all choices once, in random order, so that a drift of the host's speed costs all of them alike. A first run
     warms caches up and does not count.
@@ -140,8 +139,9 @@ class _Calibrating:
         while self._has_time(measured):
             if block:
                 found = costs(measured)
-                self.report(_state(block, found))
-                if block >= _LEAST_BLOCKS and is_settled(found, self.limits.within):
+                needed = blocks_needed(measured, self.limits.within) if block >= PILOT else None
+                self.report(_state(block, needed, found))
+                if needed is not None and block >= needed:
                     return
             block += 1
             yield block
@@ -221,10 +221,11 @@ def _processes(settings: Settings) -> Iterator[tuple[psutil.Process, bool]]:
                 yield from ((child, True) for child in process.children(recursive=True))
 
 
-def _state(block: int, found: Sequence[Cost]) -> str:
+def _state(block: int, needed: int | None, found: Sequence[Cost]) -> str:
     widest = max(one.half_width for one in found)
-    known = f"the widest interval is ± {widest:.1%}" if widest < float("inf") else "no intervals yet"
-    return f"after {block} {'repetition' if block == 1 else 'repetitions'} of each choice: {known}"
+    interval = f"the widest interval is ± {widest:.1%}" if widest < float("inf") else "no intervals yet"
+    planned = "" if needed in (None, sys.maxsize) else f" of {max(block, needed)}"
+    return f"after {block}{planned} {'repetition' if block == 1 else 'repetitions'} of each choice: {interval}"
 
 
 def _stored(command: str, one: Cost) -> Calibration:

@@ -55,7 +55,8 @@ def calibrate(
         float, typer.Option(metavar="MINUTES", min=0, help="End after this time, and two repetitions.")
     ] = 30.0,
     within: Annotated[
-        float, typer.Option(metavar="PERCENT", min=0, help="End once all intervals are this small, on either side.")
+        float,
+        typer.Option(metavar="PERCENT", min=0, help="Repeat as often as intervals this small need, on either side."),
     ] = 0.5,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of the order; by default random.")] = None,
     json: Json = False,

@@ -77,8 +77,8 @@ def method(tests: int, alpha: float) -> Iterator[str]:
     """Yield the description of the method for a number of tests."""
     if tests:
         yield (
-            "Welch's t of the logarithms of the attempts' values, one-sided; H0: the change is not beyond the threshold. Where one side "
-            "has more attempts than the other, Student's t has to agree."
+            "Welch's statistic of the logarithms of the attempts' values, one-sided; H0: the change is not beyond the threshold. Its "
+            "critical value is between Welch's and that of Cochran and Cox, for spreads that differ; Student's t has to agree."
         )
         yield ("Attempts are assumed to be independent, with roughly normal logarithms. Each attempt counts once.")
         rate = f"{alpha:.3g}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 from scipy import stats
 
@@ -29,7 +31,7 @@ def test_a_change_has_the_interval_that_interference_has(world: World, mine: lis
     assert exact.high is not None
     value, low, high = one(world, "select * from change(%s, %s)", mine, base)
     assert value == pytest.approx(exact.value - 1)
-    assert (1 + low, 1 + high) == (pytest.approx(exact.low, rel=0.03), pytest.approx(exact.high, rel=0.03))
+    assert (1 + low, 1 + high) == (pytest.approx(exact.low, rel=0.001), pytest.approx(exact.high, rel=0.001))
 
 
 @pytest.mark.parametrize(
@@ -49,3 +51,19 @@ def test_a_change_shows_whether_it_may_be_noise(
 ) -> None:
     found = one(world, "select (select change_text(%s::float8[], %s::float8[]))", mine, base)
     assert found == text if text is None else found.startswith(text)
+
+
+def test_a_ratio_to_a_sum_has_the_interval_that_interference_has(world: World) -> None:
+    beside, alone = [15.0, 16.2, 15.4], [[7.0, 7.3], [8.1, 8.0, 8.4, 8.2, 8.3]]
+    exact = ratio(beside, alone)
+    samples = [(statistics.fmean(some), statistics.variance(some), len(some)) for some in (beside, *alone)]
+    mine, means, variances, counts = samples[0], *(list(column) for column in zip(*samples[1:], strict=True))
+    found = one(
+        world,
+        "select * from ratio(%s, %s, %s, %s::float8[], %s::float8[], %s::bigint[])",
+        *mine,
+        means,
+        variances,
+        counts,
+    )
+    assert found == pytest.approx((exact.value, exact.low, exact.high), rel=0.001)

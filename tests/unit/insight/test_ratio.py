@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
 
+from hypergauge.insight.regression import welch
 from hypergauge.insight.sharing.ratio import CONFIDENCE, Ratio, ratio
 
 DRAWS = 600
@@ -22,16 +22,15 @@ def test_of_one_repetition_there_is_no_interval(mine: list[float], others: list[
 
 
 @pytest.mark.parametrize(("mine", "other"), [(5, 3), (2, 8), (8, 2), (4, 4)])
-def test_the_interval_is_the_wider_of_welch_and_student_on_logarithms(mine: int, other: int) -> None:
+def test_the_interval_is_that_of_a_gate_at_its_level(mine: int, other: int) -> None:
+    """For small spreads, the relative variance of values is the variance of their logarithms."""
     rng = np.random.default_rng(1)
     beside, alone = rng.normal(13, 0.01, mine), rng.normal(10, 0.02, other)
     found = ratio(list(beside), [list(alone)])
-    intervals = [
-        stats.ttest_ind(np.log(beside), np.log(alone), equal_var=equal).confidence_interval(CONFIDENCE)
-        for equal in (False, True)
-    ]
-    low, high = min(one.low for one in intervals), max(one.high for one in intervals)
-    assert (found.low, found.high) == pytest.approx((np.exp(low), np.exp(high)), rel=1e-5)
+    variances = float(np.log(beside).var(ddof=1)), float(np.log(alone).var(ddof=1))
+    half = welch.margin(variances, (mine, other), (1 - CONFIDENCE) / 2)
+    value = beside.mean() / alone.mean()
+    assert (found.low, found.high) == pytest.approx((value / np.exp(half), value * np.exp(half)), rel=1e-5)
 
 
 def test_without_spread_it_is_a_point() -> None:

@@ -138,17 +138,34 @@ def test_several_conditions_raise_a_false_alarm_no_more_often_than_one() -> None
     assert (family.min(axis=1) <= ALPHA).mean() <= ALPHA + binomial(ALPHA)
 
 
-def test_it_is_welchs_test_where_both_have_as_many() -> None:
+@pytest.mark.parametrize("counts", [(6, 6), (2, 9), (3, 4)], ids=str)
+def test_it_is_at_least_as_strict_as_welchs_test_and_as_students(counts: tuple[int, int]) -> None:
     random = np.random.default_rng(29)
     for _ in range(50):
-        new, old = random.normal(1, 2, 6), random.normal(0, 1, 6)
-        counts, variances = (6, 6), (float(new.var(ddof=1)), float(old.var(ddof=1)))
-        theirs = stats.ttest_ind(new, old, equal_var=False, alternative="greater")
+        new, old = random.normal(1, 2, counts[0]), random.normal(0, 1, counts[1])
+        variances = float(new.var(ddof=1)), float(old.var(ddof=1))
         difference = float(new.mean() - old.mean())
-        if difference > 0:
-            assert welch.p_value(difference, variances, counts) == pytest.approx(theirs.pvalue)
-        low = stats.ttest_ind(new, old, equal_var=False).confidence_interval(0.9).low
-        assert difference - welch.margin(variances, counts, 0.05) == pytest.approx(low)
+        p = welch.p_value(difference, variances, counts)
+        for equal in (False, True):
+            theirs = stats.ttest_ind(new, old, equal_var=equal, alternative="greater")
+            assert p >= theirs.pvalue - 1e-9 or difference < 0
+            low = stats.ttest_ind(new, old, equal_var=equal).confidence_interval(0.9).low
+            assert difference - welch.margin(variances, counts, 0.05) <= low + 1e-9
+
+
+def test_of_many_attempts_it_is_welchs_test() -> None:
+    random = np.random.default_rng(31)
+    new, old = random.normal(0.3, 2, 200), random.normal(0, 1, 200)
+    p = welch.p_value(float(new.mean() - old.mean()), (float(new.var(ddof=1)), float(old.var(ddof=1))), (200, 200))
+    assert p == pytest.approx(stats.ttest_ind(new, old, equal_var=False, alternative="greater").pvalue, rel=0.02)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.001])
+def test_the_p_value_is_the_level_of_the_margin(alpha: float) -> None:
+    variances, counts = (4e-4, 1e-4), (3, 7)
+    margin = welch.margin(variances, counts, alpha)
+    assert welch.p_value(margin, variances, counts) == pytest.approx(alpha)
+    assert welch.p_value(-margin, variances, counts) == pytest.approx(1 - alpha)
 
 
 def test_holm() -> None:

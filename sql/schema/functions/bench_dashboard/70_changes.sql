@@ -1,7 +1,7 @@
 -- Changes against a baseline with their intervals, and values as text.
 
--- Return the 97.5th percentile of Student's t: half the width of a 95 % interval in standard errors. Between the degrees of
--- freedom of the table its logarithm is interpolated over their reciprocal, within 3 % of the exact value.
+-- Return the 97.5th percentile of Student's t, exact for the degrees of freedom of the table. Between them its logarithm is
+-- interpolated over their reciprocal: for integers within 0.03 %, for others within 3 %.
 create or replace function bench_internal.t_value(p_freedom float8) returns float8 language sql immutable as $$
     with knots as (
         select nth, freedom, ln(t) as t
@@ -15,28 +15,30 @@ create or replace function bench_internal.t_value(p_freedom float8) returns floa
 $$;
 
 -- Return a mean relative to the sum of means, with its 95 % interval where each has two values or more: that of
--- `hypergauge.insight.sharing.ratio`. Means come with their sample variances and numbers of values. Null where a mean is not positive.
+-- `hypergauge.insight.sharing.ratio`, whose margin `hypergauge.insight.small_samples` explains. Means come with their sample variances
+-- and numbers of values. Null where a mean is not positive.
 create or replace function bench_internal.ratio(p_mean float8, p_variance float8, p_count bigint, p_means float8[], p_variances float8[],
                                                 p_counts bigint[], out value float8, out low float8, out high float8)
 language sql immutable as $$
     with base as (
         select sum(m) as mean from unnest(p_means) m having bool_and(m > 0) and p_mean > 0
     ), samples as (
-        select p_variance / p_mean ^ 2 as variance, p_count as n, 1.0 / p_count as part
+        select p_variance / nullif(p_mean, 0) ^ 2 as variance, p_count as n, 1.0 / nullif(p_count, 0) as part from base
         union all
-        select x.variance / x.mean ^ 2, x.n, (x.mean / base.mean) ^ 2 / x.n
+        select x.variance / nullif(x.mean, 0) ^ 2, x.n, (x.mean / base.mean) ^ 2 / nullif(x.n, 0)
         from rows from (unnest(p_means), unnest(p_variances), unnest(p_counts)) as x (mean, variance, n) cross join base
     ), spread as (
-        select sum(part * variance) as welch, sum((part * variance) ^ 2 / (n - 1)) as of_parts,
-               sum(variance * (n - 1)) / sum(n - 1) * sum(part) as student, sum(n - 1) as freedom
+        select sum(part * variance) as welch, sum(variance * (n - 1)) / nullif(sum(n - 1), 0) * sum(part) as student, sum(n - 1) as freedom,
+               case when min(n) = max(n) then 1.8 when min(n) = 2 then 0.75 when min(n) = 3 then 1.15 else 1.45 end as power
         from samples having min(n) > 1
+    ), margins as (
+        select sqrt(welch) * (1.96 + (select sum((part * variance / nullif(welch, 0)) ^ power * (t_value(n - 1.0) - 1.96)) from samples))
+                   as unequal,
+               sqrt(student) * t_value(freedom::float8) as equal, welch
+        from spread
     )
     select p_mean / base.mean, p_mean / base.mean / width, p_mean / base.mean * width
-    from base left join lateral (
-        select case when welch = 0 then 1
-                    else exp(greatest(t_value(welch ^ 2 / nullif(of_parts, 0)) * sqrt(welch), t_value(freedom::float8) * sqrt(student)))
-               end as width
-        from spread) x on true
+    from base left join lateral (select case when welch = 0 then 1 else exp(greatest(unequal, equal)) end as width from margins) x on true
 $$;
 
 -- Return the relative change of the mean of repetitions against that of a baseline, 0.1 for 10 % more, with its 95 % interval
