@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.system.polling import wait_until
+from hypergauge.sql.schema.flavour import inspect
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["refuse_writers", "written_state"]
@@ -45,22 +46,32 @@ def _writers(connection: Connection) -> list[str]:
     connection.execute("select pg_stat_clear_snapshot()")  # or a transaction sees the same connections each time
     rows = connection.execute(
         """
-        select format('the collector with pid %s on %s', pid, host) from (
+        select format('the collector with pid %%s on %%s', pid, host) from (
             select host, pid from bench_internal.collectors where lease_until > now()
             union select collector_host, collector_pid from bench.targets where lease_until > now()) x
         union all
-        select format('the run %s on %s', left(run_id, 8), host) from bench.runs where status = 'running' and lease_until > now()
+        select format('the run %%s on %%s', left(run_id, 8), host) from bench.runs where status = 'running' and lease_until > now()
         union all
-        select format('%s connection%s of %s (%s)', count(*), case when count(*) > 1 then 's' end, usename,
+        select format('%%s connection%%s of %%s (%%s)', count(*), case when count(*) > 1 then 's' end, usename,
                       coalesce(nullif(application_name, ''), 'no name'))
         from pg_stat_activity
         where datname = current_database() and pid <> pg_backend_pid() and usesysid is not null
-          -- Users without rights see no type; TimescaleDB's jobs only refresh, compress and delete.
+          -- TimescaleDB's jobs only refresh, compress and delete. Users without rights see no type, but the name.
           and coalesce(backend_type, 'client backend') = 'client backend'
+          and application_name not like 'TimescaleDB Background Worker%%' and application_name <> all(%s)
           and (has_table_privilege(usesysid, 'bench.runs', 'insert')
                or has_table_privilege(usesysid, to_regclass('mlflow.runs'), 'insert'))
         group by usename, application_name
         order by 1
-        """
+        """,
+        (_jobs(connection),),
     ).fetchall()
     return [text for (text,) in rows]
+
+
+def _jobs(connection: Connection) -> list[str]:
+    """Return the names under which TimescaleDB's background jobs connect."""
+    if inspect(connection).timescaledb is None:
+        return []
+    rows = connection.execute("select left(application_name, 63) from timescaledb_information.jobs").fetchall()
+    return [name for (name,) in rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import conninfo
 
+from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, DatabaseUnavailable
 from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.schema.flavour import Flavour
@@ -19,8 +22,10 @@ from hypergauge.sql.server.database import Database
 from hypergauge.sql.transfer.move.move import Moved, move
 from hypergauge.sql.transfer.move.samples import slices
 from hypergauge.sql.transfer.move.target import target_settings
+from tests.conftest import own_database
 from tests.support.data.backups import OTHER, Empty
 from tests.support.data.moves import Stopped, at_line, content, left
+from tests.support.waiting import wait_for
 from tests.support.world import World
 
 pytestmark = pytest.mark.flavours
@@ -86,6 +91,37 @@ def test_readers_of_the_source_do_not_matter(full: World, flavour: Flavour, empt
     full.connection.execute("alter role bench_reader login")
     full.connection.close()
     with psycopg.connect(full.database.dsn, user="bench_reader"):
+        move(full.database, empty(OTHER[flavour]))
+
+
+def test_background_jobs_of_the_source_do_not_matter_to_a_plain_owner(
+    timescaledb_dsn: str, empty: Empty, tmp_path: Path
+) -> None:
+    """An owner who is no superuser sees the names of the server's own processes, and nothing else of them."""
+    name = f"owner_{uuid.uuid4().hex[:8]}"
+    with own_database(timescaledb_dsn, timescaledb=True) as dsn, psycopg.connect(dsn, autocommit=True) as admin:
+        admin.execute(f'create role {name} login; alter database "{admin.info.dbname}" owner to {name}'.encode())
+        source = Database(Settings(home=tmp_path, dsn=conninfo.make_conninfo(dsn, user=name)))
+        source.open()
+        admin.close()
+        with source.session() as connection:
+            connection.execute("insert into bench.experiments (experiment_id, name, source) values (1, 'one', '')")
+            # The launcher starts a scheduler in each database, and the scheduler starts due jobs.
+            query = "select count(*) from pg_stat_activity where application_name like 'TimescaleDB%' and datname = current_database()"
+            wait_for(lambda: connection.execute(query).fetchone() != (0,), "TimescaleDB's scheduler")
+        there = empty(Flavour.POSTGRESQL)
+        move(source, there)
+        with there.session() as connection:
+            assert connection.execute("select name from bench.experiments").fetchall() == [("one",)]
+    with psycopg.connect(timescaledb_dsn, autocommit=True) as admin:
+        admin.execute(f"drop role {name}".encode())
+
+
+@pytest.mark.parametrize("name", ["psql", ""])
+def test_clients_of_a_plain_owner_are_named(full: World, flavour: Flavour, empty: Empty, name: str) -> None:
+    full.connection.close()
+    refusal = rf"1 connection of .* \({re.escape(name or 'no name')}\)"
+    with psycopg.connect(full.database.dsn, application_name=name), pytest.raises(BadRequest, match=refusal):
         move(full.database, empty(OTHER[flavour]))
 
 
