@@ -42,7 +42,8 @@ $$;
 -- metric and device, and a row per quantity and scope over all devices (metric and device null), from the sources that count
 -- for the whole run, see `run_sources`. Series of one device that are scraped together are combined first: a CPU's modes are
 -- added up before the mean, minimum and percentiles. Series of several targets have different scrape times, and are first
--- averaged over the longest of their intervals. A sample at a bound counts for the part of its time inside.
+-- averaged over the longest of their intervals: see `complete_bins`. Their mean is the sum of the targets' means. A sample at a
+-- bound counts for the part of its time inside.
 --
 -- `seen` are the seconds without gaps: a sample over more than three usual intervals (each a minute at most) is a mean over
 -- unmeasured time, and counts for one interval.
@@ -96,63 +97,76 @@ begin
         select quantity, scope, metric, target_id,
                least(coalesce(case when n < 4 then usual_interval(p_run, series_id) end, usual), 60) as interval
         from own
-    ), paced as materialized (
-        select quantity, scope, metric, device, max(interval) as interval, count(distinct target_id) > 1 as apart
-        from sources left join intervals using (quantity, scope, metric, target_id) group by quantity, scope, metric, device
-    ), by_device as (
-        select quantity, scope, metric, device, interval,
-               case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,
-               case when combine = 'sum' then sum(value * dt) end as area, max(dt) as dt
-        from (
-            select quantity, scope, metric, device, interval, combine, time, value, dt
-            from points join paced using (quantity, scope, metric, device) where not apart
-            union all
-            select quantity, scope, metric, device, interval, combine, interval_bin(time, interval),
-                   coalesce(sum(value * dt) / nullif(sum(dt), 0), avg(value)), sum(dt)
-            from points join paced using (quantity, scope, metric, device) where apart
-            group by series_id, quantity, scope, metric, device, interval, combine, interval_bin(time, interval)
-        ) moments
-        group by grouping sets ((quantity, scope, metric, device, interval, time, combine))
-    ), summed as materialized (
-        select quantity, scope, metric, device, count(*) as n, sum(dt) as seconds,
-               sum(coalesce(area, value * dt)) / nullif(sum(dt), 0) as mean, min(value) as min, max(value) as max,
-               percentile_cont(0.5) within group (order by value) as p50,
-               percentile_cont(0.95) within group (order by value) as p95,
-               sum(coalesce(area, value * dt)) as total, sum(seen_of(dt, interval)) as seen
-        from by_device group by quantity, scope, metric, device
-    ), counted as materialized (
-        select distinct quantity, scope, metric, device, max(interval) over one as longest,
-               min(target_id) over one <> max(target_id) over one as apart
-        from (select distinct quantity, scope, metric, device, target_id, interval
-              from sources left join intervals using (quantity, scope, metric, target_id)
-              where counts and (quantity, scope, metric, device) in (select quantity, scope, metric, device from summed)) x
-        window one as (partition by quantity, scope)
+    ), lines as materialized (
+        -- Each device, and all devices together from the sources that count. Only targets with samples belong to a line.
+        select row_number() over () as line, quantity, scope, metric, device, max(interval) as interval, min(combine) as combine,
+               min(target_id) <> max(target_id) as apart
+        from (select distinct quantity, scope, metric, device, combine, target_id from points) present
+        join (select distinct quantity, scope, metric, device, counts from sources) counting using (quantity, scope, metric, device)
+        left join intervals using (quantity, scope, metric, target_id)
+        group by grouping sets ((quantity, scope, metric, device), (quantity, scope, counts))
+        having metric is not null or counts
+    ), members as materialized (
+        select l.line, l.interval, l.apart, c.*
+        from lines l join (select distinct quantity, scope, metric, device, counts from sources) c
+             on (c.quantity, c.scope) = (l.quantity, l.scope)
+                and (c.metric = l.metric and c.device = l.device or l.metric is null and c.counts)
+    ), binned as materialized (
+        -- The values of a series in a bin; only lines of several targets need bins.
+        select line, target_id, combine, interval, bin, coalesce(sum(value * dt) / nullif(sum(dt), 0), avg(value)) as value,
+               sum(dt) as dt, min(time - dt * interval '1 s') as begins, max(time) as ends
+        from points join members m using (quantity, scope, metric, device)
+        cross join lateral (select bin_number(time, coalesce(m.interval, 1)) as bin offset 0) b
+        where apart
+        group by line, target_id, series_id, combine, m.interval, bin
+    ), given as materialized (
+        select array_agg(line) as lines, array_agg(target_id) as targets, array_agg(bin) as bins,
+               array(select line from lines where always_expected(quantity, scope)) as always
+        from binned
+    ), complete as materialized (
+        select c.line, c.bin from given g cross join lateral complete_bins(g.lines, g.targets, g.bins, g.always) c
+    ), target_means as (
+        -- The mean of a target stands for the bins in which it is expected.
+        select e.line, m.mean * (e.last - e.first + 1)
+                       / (max(e.last) over (partition by e.line) - min(e.first) over (partition by e.line) + 1) as mean
+        from given g cross join lateral expected_bins(g.lines, g.targets, g.bins, g.always) e
+        join (select line, target_id, sum(area) / nullif(sum(dt), 0) as mean
+              from (select line, target_id, bin, sum(value * dt) as area, max(dt) as dt
+                    from binned where combine = 'sum' group by line, target_id, bin) each
+              group by line, target_id) m on (m.line, m.target_id) = (e.line, e.target)
     ), together as (
-        select quantity, scope, longest, apart, time, min(begins) as begins, max(ends) as ends,
+        select line, interval, false as apart, true as complete, time, null::timestamptz as begins, null::timestamptz as ends,
                case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,
                case when combine = 'sum' then sum(value * dt) end as area, max(dt) as dt
-        from (
-            select quantity, scope, longest, apart, combine, time, value, dt, time as begins, time as ends
-            from points join counted using (quantity, scope, metric, device) where not apart
-            union all
-            select quantity, scope, longest, apart, combine, interval_bin(time, longest),
-                   coalesce(sum(value * dt) / nullif(sum(dt), 0), avg(value)), sum(dt), min(time - dt * interval '1 s'), max(time)
-            from points join counted using (quantity, scope, metric, device) where apart
-            group by series_id, quantity, scope, longest, apart, combine, interval_bin(time, longest)
-        ) moments
-        group by quantity, scope, longest, apart, time, combine
-    ), whole as (
-        select quantity, scope, count(*) as n, sum(coalesce(area, value * dt) order by time) as total,
-               -- A gap of one target may be covered by others.
-               case when apart then least(sum(dt), extract(epoch from max(ends) - min(begins))) else sum(dt order by time) end as seconds,
-               min(value) as min, max(value) as max, percentile_cont(0.5) within group (order by value) as p50,
-               percentile_cont(0.95) within group (order by value) as p95, sum(seen_of(dt, longest) order by time) as seen
-        from together group by quantity, scope, apart
+        from points join members using (quantity, scope, metric, device) where not apart
+        group by line, interval, combine, time
+        union all
+        select line, interval, true, bool_and(c.line is not null), max(ends), min(begins), max(ends),
+               case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end,
+               case when combine = 'sum' then sum(value * dt) end, max(dt)
+        from binned left join complete c using (line, bin)
+        group by line, interval, combine, bin
+    ), summed as (
+        select line, count(*) as n, sum(coalesce(area, value * dt) order by time) as total,
+               case when apart then extract(epoch from max(ends) - min(begins))::float8 end as extent, sum(dt order by time) as seconds,
+               sum(value * dt) filter (where complete) / nullif(sum(dt) filter (where complete), 0) as mean,
+               min(value) filter (where complete) as min, max(value) filter (where complete) as max,
+               percentile_cont(0.5) within group (order by value) filter (where complete) as p50,
+               percentile_cont(0.95) within group (order by value) filter (where complete) as p95,
+               sum(seen_of(dt, interval) order by time) as seen
+        from together group by line, apart
+    ), averaged as (
+        select line, n, total, least(seconds, extent) as seconds, min, max, p50, p95, seen, extent is not null as apart,
+               case when extent is null then total / nullif(seconds, 0)
+                    else coalesce((select sum(t.mean) from target_means t where t.line = s.line), mean) end as mean
+        from summed s
     )
-    select p_run, quantity, scope, metric, nullif(device, ''), n, seconds, mean, min, max, p50, p95, total, seen from summed
-    union all
-    select p_run, quantity, scope, null, null, n, seconds, total / nullif(seconds, 0), min, max, p50, p95, total, seen
-    from whole;
+    -- The total is always the product of mean and seconds. A sum over targets stands for the mean of their seconds.
+    select p_run, l.quantity, l.scope, l.metric, nullif(l.device, ''), a.n,
+           case when a.apart and l.combine = 'sum' then coalesce(a.total / nullif(a.mean, 0), a.seconds) else a.seconds end,
+           a.mean, a.min, a.max, a.p50, a.p95,
+           case when a.apart and l.combine <> 'sum' then a.mean * a.seconds else a.total end, a.seen
+    from lines l join averaged a using (line);
 end $$;
 
 -- Return the summary of a run. PL/pgSQL, since SQL would be inlined into every statement on summaries, and planned for every

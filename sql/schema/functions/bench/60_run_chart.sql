@@ -65,6 +65,7 @@ declare
     bucket double precision;
     level text;        -- of the aggregate to read; null for samples
     bin text;          -- bin of a row; %1$s is the run's start or its first bin, %2$s its edges
+    number text;       -- number of a bin; the next bin has the next number
     at_time text;      -- time of a point, from its bin
     inside text;       -- end of a query of rows: those of a part of a run; %s is the part
     answer text;       -- the outer select; %1$s is a point's time, %2$s the relation with its values
@@ -75,6 +76,8 @@ declare
     one_each boolean;  -- bins hold a single sample of the slowest source
     repeated boolean;  -- a device's value has several copies
     together boolean;  -- several values add up to one
+    apart boolean;     -- some of them are of several targets
+    always bigint[];   -- lines whose targets are all expected at all times
     spans bigint;
 begin
     select array_agg(s.run_id), array_agg(s.low), array_agg(s.high), array_agg(s.first_bin), array_agg(s.edges::text),
@@ -94,6 +97,7 @@ begin
     -- A bucket belongs to the side of a bound that holds most of it.
     inside := case when level is null then ' and %s::tstzmultirange @> time'
                    else format(' where %%s::tstzmultirange @> bucket + %L::interval', make_interval(secs => bucket / 2)) end;
+    number := case when chart_statement.aligned then 'bin::bigint' else format('bin_number(bin, %s)', step) end;
     if chart_statement.aligned then
         -- A bucket belongs to the bin that holds most of it.
         bin := case when axial then
@@ -180,11 +184,14 @@ begin
                 || case when part is null then '' else format(inside, quote_literal(part)) end),
                 E'\nunion all\n') from binned),
            (select string_agg(format('(%s, %s, %s)', branch, first_bin, edges), ', ') from binned),
-           string_agg(format('(%s, %s, %L::float8, %s, %s, %L::integer[], %L::timestamptz, %L::timestamptz,'
-                             ' %L::timestamptz, %L, %L, %L, %L, %L, %L)', branch, series_id, scale, line, member, sets, low,
-                             high, run_start - make_interval(secs => shift), label, series, quantity, scope, combine, part), ', '),
-           count(*) > count(distinct (line, member)), count(*) > count(distinct line), (select max(usual) from intervals)
-    into spans, branches, axes, members, repeated, together, slowest
+           string_agg(format('(%s, %s, %L::float8, %s, %s, %s, %L::integer[], %L::timestamptz, %L::timestamptz,'
+                             ' %L::timestamptz, %L, %L, %L, %L, %L, %L)', branch, series_id, scale, line, target_id, member, sets,
+                             low, high, run_start - make_interval(secs => shift), label, series, quantity, scope, combine, part),
+                      ', '),
+           count(*) > count(distinct (line, member)), count(*) > count(distinct line),
+           count(distinct (line, target_id)) > count(distinct line),
+           array_agg(distinct line) filter (where always_expected(quantity, scope)), (select max(usual) from intervals)
+    into spans, branches, axes, members, repeated, together, apart, always, slowest
     from numbered;
     one_each := chart_statement.aligned and not axial and slowest > step / 2;
     if slowest > seconds or one_each and slowest >= bucket and begins >= raw_since then
@@ -217,13 +224,13 @@ begin
             || case when chart_statement.parts is null then '' else format(inside, 'm.part') end);
     end if;
     return format($q$
-with members (branch, series_id, scale, line, member, sets, low, high, origin, label, series, quantity, scope, combine, part)
+with members (branch, series_id, scale, line, target, member, sets, low, high, origin, label, series, quantity, scope, combine, part)
 as (values %1$s),
 binned as (
 %2$s
 ), points as (
     -- A single join: the planner expects so few rows from it that a second join would be a nested loop.
-    select line, label, series, quantity, scope, combine, member, bin, scale * area / nullif(seconds, 0) as mean,
+    select line, target, label, series, quantity, scope, combine, member, bin, scale * area / nullif(seconds, 0) as mean,
            scale * lowest as lowest, scale * highest as highest
     from binned join members using (branch, series_id)
     where area is not null and seconds > 0
@@ -231,17 +238,24 @@ binned as (
 %5$s$q$,
         members, branches,
         case when repeated then $q$, devices as (
-    select line, min(label) as label, min(series) as series, min(quantity) as quantity, min(scope) as scope,
-           min(combine) as combine, member, bin, max(mean) as mean, max(lowest) as lowest, max(highest) as highest
+    select line, min(target) as target, min(label) as label, min(series) as series, min(quantity) as quantity,
+           min(scope) as scope, min(combine) as combine, member, bin, max(mean) as mean, max(lowest) as lowest, max(highest) as highest
     from points group by line, member, bin
 )$q$ end,
+        concat(case when apart then format($q$, complete as (
+    select c.line, c.bin
+    from (select array_agg(line::bigint) as lines, array_agg(target) as targets, array_agg(%1$s) as bins from %2$s) given
+    cross join lateral complete_bins(given.lines, given.targets, given.bins, %3$L::bigint[]) c
+), whole as (
+    select p.* from (select *, %1$s as nth from %2$s) p join complete c on c.line = p.line and c.bin = p.nth
+)$q$, number, case when repeated then 'devices' else 'points' end, always) end,
         case when together then format($q$, combined as (
     select line, min(label) as label, min(series) as series, min(quantity) as quantity, min(scope) as scope, bin,
            case min(combine) when 'sum' then sum(mean) when 'max' then max(mean) else avg(mean) end as mean,
            case min(combine) when 'sum' then sum(lowest) else min(lowest) end as lowest,
            case min(combine) when 'sum' then sum(highest) else max(highest) end as highest
     from %s group by line, bin
-)$q$, case when repeated then 'devices' else 'points' end) end,
+)$q$, case when apart then 'whole' when repeated then 'devices' else 'points' end) end),
         format(answer, at_time, case when together then 'combined' else 'points' end));
 end $body$;
 

@@ -10,6 +10,11 @@ create or replace function bench_internal.interval_bin(p_time timestamptz, p_int
     select date_bin(make_interval(secs => p_interval), p_time, timestamptz '2000-01-03 00:00:00+00')
 $$;
 
+-- Return the number of a time's bin: that of `interval_bin`, and of a chart with this step.
+create or replace function bench_internal.bin_number(p_time timestamptz, p_interval float8) returns bigint language sql immutable as $$
+    select floor(extract(epoch from p_time - timestamptz '2000-01-03 00:00:00+00')::float8 / p_interval + 1e-9)::bigint
+$$;
+
 -- Return the usual scrape interval of a series in seconds, with two digits and a minute at most, from its first samples in some
 -- run sets (in all where null); null without samples. The first and the last sample, which a run cuts short, count only where there
 -- are no others.
