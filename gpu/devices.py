@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hypergauge.gpu.models import model_of
+from hypergauge.gpu.models import Model, model_of
 from hypergauge.gpu.vendors import NVIDIA, VENDORS, VisibleGpu
 
 __all__ = ["Gpu", "MigInstance"]
@@ -29,6 +29,8 @@ class Gpu:
         Its number among the GPUs of its vendor.
     uuid
         Its identity in placements and in the labels of its series.
+    memory_bytes
+        Its memory; ``None`` where the driver reports none, as for an integrated GPU that shares the host's.
     mig_enabled
         Whether MIG mode is on, whether or not there are instances.
     vendor
@@ -42,7 +44,7 @@ class Gpu:
     index: int
     uuid: str
     name: str
-    memory_bytes: int
+    memory_bytes: int | None
     mig: tuple[MigInstance, ...] = ()
     simulated: bool = False
     mig_enabled: bool = False
@@ -66,10 +68,14 @@ class Gpu:
         return (self.uuid, *([self.runtime_id] if self.runtime_id.startswith("GPU-") else []))
 
     @property
+    def model(self) -> Model | None:
+        """Its model; ``None`` for an unknown one."""
+        return model_of(self.name, self.memory_bytes)
+
+    @property
     def mig_profiles(self) -> tuple[str, ...]:
         """MIG profiles of this model; empty without MIG, or for an unknown model."""
-        model = model_of(self.name, self.memory_bytes)
-        return tuple(profile.name for profile in model.profiles) if model else ()
+        return tuple(profile.name for profile in self.model.profiles) if self.model else ()
 
     def describe(self) -> str:
         """Return the name, the MIG instances, and whether the GPU is simulated."""

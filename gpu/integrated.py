@@ -6,12 +6,13 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from hypergauge.core.system.kernel_file import read_file
 from hypergauge.gpu.devices import Gpu
 
-__all__ = ["integrated_uuid", "is_jetson", "list_integrated"]
+__all__ = ["integrated_uuid", "is_jetson", "jetson_of", "list_integrated"]
 
 
 def integrated_uuid(vendor: str) -> str:
@@ -39,6 +40,19 @@ def list_integrated(root: Path = Path("/"), *, beside_nvidia: bool = False) -> I
         yield _gpu("apple", "Apple silicon")
 
 
+def jetson_of(gpu: Gpu, root: Path = Path("/")) -> Gpu:
+    """Return a GPU that NVML lists, as a Jetson's own where NVML knows no memory of it: that is the host's.
+
+    Its UUID stays, so that it has the values of both exporters. Its number makes it visible, as on all boards.
+    """
+    if gpu.memory_bytes is not None or gpu.mig_enabled or not is_jetson(root):
+        return gpu
+    return replace(gpu, memory_bytes=_host_memory(), vendor="jetson", runtime_id=str(gpu.index))
+
+
 def _gpu(vendor: str, name: str) -> Gpu:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Gpu(0, integrated_uuid(vendor), name, memory, vendor=vendor, runtime_id="0")
+    return Gpu(0, integrated_uuid(vendor), name, _host_memory(), vendor=vendor, runtime_id="0")
+
+
+def _host_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.gpu.amd import list_amd
 from hypergauge.gpu.devices import Gpu, MigInstance
-from hypergauge.gpu.integrated import list_integrated
+from hypergauge.gpu.integrated import jetson_of, list_integrated
 from hypergauge.gpu.intel import intel_gpus
 from hypergauge.gpu.library import Nvml, as_text, load
+from hypergauge.gpu.queries import Queries, known
 from hypergauge.gpu.vendors import NVIDIA, VENDORS
 
 __all__ = ["Inventory", "inventory", "list_gpu", "list_instances"]
@@ -120,9 +121,9 @@ def inventory(
     amd, reasons = list_amd(root)
     integrated = list_integrated(root, beside_nvidia=bool(found.gpus))
     others = [*amd, *integrated, *(one.gpu for one in intel_gpus(root))]
-    gpus = (*found.gpus, *others)
+    gpus = (*(jetson_of(gpu, root) for gpu in found.gpus), *others)
     # A vendor without GPUs has no driver, or only one for a processor's own GPU. NVML reads few of a Jetson's values.
-    is_whole = any(gpu.vendor == "jetson" for gpu in others) or not found.driver
+    is_whole = any(gpu.vendor == "jetson" for gpu in gpus) or not found.driver
     why = [found.reason] if found.reason and not (gpus and is_whole) else []
     why += [] if gpus else reasons
     return Inventory(gpus, "; ".join(why) or None, found.driver, found.cuda)
@@ -151,25 +152,34 @@ def _nvidia(nvml: Nvml) -> Inventory:
 def _versions(nvml: Nvml) -> tuple[str | None, str | None]:
     """Return the versions of driver and CUDA, ``None`` where the driver does not report them."""
     driver = cuda = None
-    with contextlib.suppress(nvml.NVMLError):
+    errors = (nvml.NVMLError, AttributeError)  # a binding may lack a function, too
+    with contextlib.suppress(*errors):
         driver = as_text(nvml.nvmlSystemGetDriverVersion())
+    with contextlib.suppress(*errors):
         number = int(nvml.nvmlSystemGetCudaDriverVersion_v2())  # 12040 is 12.4
         cuda = f"{number // 1000}.{number % 1000 // 10}"
     return driver, cuda
 
 
 def list_gpu(nvml: Nvml, index: int, handle: object) -> Gpu:
-    """Return one GPU as described by `nvml`, which is initialized."""
-    try:
-        enabled, _ = nvml.nvmlDeviceGetMigMode(handle)
-    except nvml.NVMLError_NotSupported:
-        enabled = nvml.NVML_DEVICE_MIG_DISABLE
-    mig = enabled == nvml.NVML_DEVICE_MIG_ENABLE
+    """Return one GPU as described by `nvml`, which is initialized.
+
+    Only its UUID is needed: a driver may have no other answer, such as the memory of an integrated GPU.
+
+    Raises
+    ------
+    NVMLError
+        The GPU is lost, or has no UUID.
+    """
+    gpu = Queries(nvml, handle)
+    mode = gpu.query("nvmlDeviceGetMigMode")
+    mig = mode is not None and mode[0] == nvml.NVML_DEVICE_MIG_ENABLE
+    memory = getattr(gpu.query("nvmlDeviceGetMemoryInfo"), "total", None)
     return Gpu(
         index,
         nvml.nvmlDeviceGetUUID(handle),
-        nvml.nvmlDeviceGetName(handle),
-        int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+        as_text(gpu.query("nvmlDeviceGetName") or "NVIDIA GPU"),
+        int(memory) if known(memory) and memory > 0 else None,
         tuple(instance for instance, _ in list_instances(nvml, handle)) if mig else (),
         simulated=getattr(nvml, "SIMULATED", False),
         mig_enabled=mig,
@@ -177,12 +187,17 @@ def list_gpu(nvml: Nvml, index: int, handle: object) -> Gpu:
 
 
 def list_instances(nvml: Nvml, handle: object) -> Iterator[tuple[MigInstance, object]]:
-    """Yield the MIG instances of a GPU in MIG mode, each with its handle as a MIG device."""
-    for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+    """Yield the MIG instances of a GPU in MIG mode, each with its handle as a MIG device.
+
+    One without a name has no profile. One without an id or UUID cannot be named, and is left out.
+    """
+    gpu = Queries(nvml, handle)
+    for number in range(gpu.query("nvmlDeviceGetMaxMigDeviceCount") or 0):
         try:
             device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
-            profile = nvml.nvmlDeviceGetName(device).rpartition("MIG ")[2]  # "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
-            found = MigInstance(nvml.nvmlDeviceGetGpuInstanceId(device), nvml.nvmlDeviceGetUUID(device), profile)
-        except (nvml.NVMLError_NotFound, nvml.NVMLError_InvalidArgument):  # an empty slot, or one emptied just now
+            found = MigInstance(nvml.nvmlDeviceGetGpuInstanceId(device), nvml.nvmlDeviceGetUUID(device), "")
+        except nvml.NVMLError as error:  # an empty slot, or one emptied just now
+            gpu.lacks(error)
             continue
-        yield found, device
+        name = as_text(gpu.query("nvmlDeviceGetName", of=device) or "")  # "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+        yield replace(found, profile=name.rpartition("MIG ")[2] if "MIG " in name else ""), device

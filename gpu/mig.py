@@ -16,6 +16,7 @@ from hypergauge.gpu.devices import MigInstance
 from hypergauge.gpu.inventory import list_instances
 from hypergauge.gpu.library import Nvml, as_text
 from hypergauge.gpu.models import Profile
+from hypergauge.gpu.queries import Queries
 
 __all__ = ["Layout", "MigControl", "NotPermitted", "PlacedInstance"]
 
@@ -106,7 +107,7 @@ class MigControl:
             return Layout(
                 gpu_uuid,
                 int(self._nvml.nvmlDeviceGetIndex(device)),
-                str(self._nvml.nvmlDeviceGetName(device)),
+                as_text(Queries(self._nvml, device).query("nvmlDeviceGetName") or "NVIDIA GPU"),
                 enabled,
                 tuple(one for one in profiles.values() if _PLAIN.fullmatch(one.name)),
                 instances,
@@ -191,11 +192,8 @@ class MigControl:
             raise GpuUnavailable(f"GPU {gpu_uuid}: {error}") from error
 
     def _enabled(self, device: Any) -> bool:
-        try:
-            mode, _ = self._nvml.nvmlDeviceGetMigMode(device)
-        except self._nvml.NVMLError_NotSupported:
-            return False
-        return bool(mode == self._nvml.NVML_DEVICE_MIG_ENABLE)
+        mode = Queries(self._nvml, device).query("nvmlDeviceGetMigMode")
+        return mode is not None and bool(mode[0] == self._nvml.NVML_DEVICE_MIG_ENABLE)
 
     def _profiles(self, device: Any) -> Iterator[tuple[int, Profile]]:
         """Yield each profile with the driver's id of it."""
@@ -207,7 +205,8 @@ class MigControl:
                     nvml.c_nvmlGpuInstancePlacement_t,
                     nvml.nvmlDeviceGetGpuInstancePossiblePlacements, device, info.id,
                 )  # fmt: skip
-            except (nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
+            except nvml.NVMLError as error:  # a profile that this GPU does not have
+                Queries(nvml, device).lacks(error)
                 continue
             if placements:
                 name = as_text(info.name).rpartition("MIG ")[2]

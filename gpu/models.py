@@ -117,8 +117,10 @@ MODELS = {
 }  # fmt: skip
 
 
-def model_of(name: str, memory_bytes: int) -> Model | None:
-    """Return the model of a GPU with the product name `name`, ``None`` for an unknown one."""
+def model_of(name: str, memory_bytes: int | None) -> Model | None:
+    """Return the model of a GPU with the product name `name`, ``None`` for an unknown one or without its memory."""
+    if memory_bytes is None:
+        return None
     for key, model in MODELS.items():
         # A driver reserves up to a GiB; models of one name differ by more than 4 GiB.
         if abs(memory_bytes / GIB - model.memory_gib) < 4 and re.search(rf"\b{key.split('-')[0]}\b", name):

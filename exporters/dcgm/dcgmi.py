@@ -209,10 +209,10 @@ class _Layout:
             try:
                 self._nvml.nvmlInit()  # kept open, since opening takes longer than a query
                 self._open = True
-                self.labels = {_DRIVER: self._nvml.nvmlSystemGetDriverVersion()}
             except self._nvml.NVMLError:
                 return None
         found = inventory(nvml=self._nvml)
+        self.labels = {} if found.driver is None else {_DRIVER: found.driver}
         return found if found.gpus else None
 
     def close(self) -> None:

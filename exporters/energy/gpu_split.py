@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from hypergauge.exporters.energy.idle_power import IdlePower
 from hypergauge.gpu.devices import Gpu, MigInstance
-from hypergauge.gpu.models import model_of
 from hypergauge.gpu.sampling.sample import GpuSample, Sample
 
 __all__ = ["EnergySplit", "GpuEnergy", "Share", "instances_of"]
@@ -120,7 +119,7 @@ class _MeasuredGpu:
 
     def __init__(self, sample: GpuSample, time: float, runs: Mapping[int, str]) -> None:
         self.energy = GpuEnergy(sample.gpu)
-        model = model_of(sample.gpu.name, sample.gpu.memory_bytes)
+        model = sample.gpu.model
         # Idle power of the data sheet, until the GPU was seen without processes.
         self._assumed_watts = model.idle_watts if model else math.inf
         occupants = _occupants(sample, runs)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from statistics import fmean
 
-from hypergauge.gpu.sampling.queries import NO_SAMPLES, Queries, known, typed
+from hypergauge.gpu.queries import NO_SAMPLES, Queries, known, typed
 
 __all__ = ["Buffers"]
 

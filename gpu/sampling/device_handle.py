@@ -8,12 +8,12 @@ import re
 from hypergauge.gpu.devices import Gpu, MigInstance
 from hypergauge.gpu.inventory import list_gpu, list_instances
 from hypergauge.gpu.library import Nvml, as_text
+from hypergauge.gpu.queries import Queries
 from hypergauge.gpu.sampling.buffers import Buffers
 from hypergauge.gpu.sampling.fields import Fields
 from hypergauge.gpu.sampling.gpm import Activity, has_gpm
 from hypergauge.gpu.sampling.metrics import device_metrics, memory, throttle, utilization
 from hypergauge.gpu.sampling.processes import Processes
-from hypergauge.gpu.sampling.queries import Queries
 from hypergauge.gpu.sampling.sample import DeviceSample, GpuSample
 from hypergauge.gpu.sampling.xids import Xids
 
@@ -43,10 +43,11 @@ class DeviceHandle:
     def __init__(self, nvml: Nvml, index: int, handle: object, xids: Xids) -> None:
         self._nvml, self._handle = nvml, handle
         self.gpu: Gpu = list_gpu(nvml, index, handle)
-        self._pci_bus_id = as_text(nvml.nvmlDeviceGetPciInfo(handle).busId)
         self._activities: dict[str | None, Activity] = {}
         self._xids = xids
         self._start()
+        pci = self._gpu.query("nvmlDeviceGetPciInfo")
+        self._pci_bus_id = "" if pci is None else as_text(pci.busId)
         minor = self._gpu.query("nvmlDeviceGetMinorNumber")
         self._minor = index if minor is None else int(minor)  # without device files
         self._xids.open(self._gpu)
@@ -126,7 +127,8 @@ class DeviceHandle:
         devices = []
         for instance, handle in instances:
             metrics = memory(self._gpu, of=handle)
-            if metrics:  # else it was removed after the listing
+            # Without memory, it was removed after the listing, unless the driver reports none.
+            if metrics or not self._gpu.supports("nvmlDeviceGetMemoryInfo", of=handle):
                 activity = self._activity(instance.uuid, instance.gpu_instance_id, now)
                 devices.append(DeviceSample(instance, metrics | activity))
         return tuple(devices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypergauge.gpu.sampling.queries import Queries, known, typed
+from hypergauge.gpu.queries import Queries, known, typed
 
 __all__ = ["Fields"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from hypergauge.gpu.sampling.queries import Queries, known
+from hypergauge.gpu.queries import Queries, known
 
 __all__ = ["Activity", "has_gpm"]
 

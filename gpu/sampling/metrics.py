@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypergauge.core.throttle_reasons import REASONS
-from hypergauge.gpu.sampling.queries import Queries, known
+from hypergauge.gpu.queries import Queries, known
 
 __all__ = ["device_metrics", "memory", "throttle", "utilization"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hypergauge.gpu.devices import MigInstance
-from hypergauge.gpu.sampling.queries import NO_SAMPLES, Queries, known
+from hypergauge.gpu.queries import NO_SAMPLES, Queries, known
 from hypergauge.gpu.sampling.sample import GpuProcess
 
 __all__ = ["Processes"]

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from hypergauge.gpu.library import Nvml, as_text
+from hypergauge.gpu.queries import is_driver_lost
 from hypergauge.gpu.sampling.device_handle import DeviceHandle
-from hypergauge.gpu.sampling.queries import is_driver_lost
 from hypergauge.gpu.sampling.sample import Sample
 from hypergauge.gpu.sampling.xids import Xids
 
@@ -89,7 +89,11 @@ class GpuReader:
             self._nvml.nvmlInit()
             self._driver = ""
             try:
-                self._driver = as_text(self._nvml.nvmlSystemGetDriverVersion())
+                try:
+                    self._driver = as_text(self._nvml.nvmlSystemGetDriverVersion())
+                except self._nvml.NVMLError as error:  # the GPUs may be readable without it
+                    if is_driver_lost(error):
+                        raise
                 self._find()
             except self._nvml.NVMLError:
                 self.close()

@@ -6,7 +6,7 @@ import contextlib
 from collections import Counter
 from typing import Any
 
-from hypergauge.gpu.sampling.queries import Queries
+from hypergauge.gpu.queries import Queries
 
 __all__ = ["Xids"]
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from hypergauge.core.errors import GpuUnavailable, did_you_mean
 from hypergauge.core.pages import Page
 from hypergauge.gpu import Gpu, Inventory
-from hypergauge.gpu.models import model_of
 from hypergauge.gpu.placement import place
 from hypergauge.gpu.vendors import VENDORS
 from hypergauge.scheduler.devices import mps
@@ -89,7 +88,7 @@ def workload_problems(rows: Iterable[Row], inventory: Inventory) -> Iterator[tup
             groups.setdefault((row.experiment, row.workload, gpu.uuid), []).append(row)
     for (_, _, uuid), group in groups.items():
         gpu = inventory.find(uuid)
-        model = model_of(gpu.name, gpu.memory_bytes)
+        model = gpu.model
         wanted = [row.collocation.profile or "" for row in group]
         if model is not None and place(model.profiles, wanted) is None:
             yield group[0], refusal(_named(gpu), model.profiles, wanted)

@@ -14,8 +14,8 @@ import pytest
 from hypergauge.exporters.nvml.exporter import NvmlExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.text import render
+from hypergauge.gpu.queries import Queries
 from hypergauge.gpu.sampling.buffers import Buffers
-from hypergauge.gpu.sampling.queries import Queries
 from hypergauge.gpu.sampling.reader import GpuReader
 from tests.support.exporters.nvml import Values
 from tests.support.fakes.nvml_double import Card, NvmlDouble, Slot

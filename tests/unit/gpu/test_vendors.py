@@ -148,7 +148,7 @@ def test_a_jetson_has_one_gpu_unless_nvml_lists_it(tmp_path: Path) -> None:
     found = inventory(root=tmp_path)
     (gpu,) = found.gpus
     assert (found.reason, gpu.name, gpu.uuid) == (None, "NVIDIA Jetson AGX Orin", f"JETSON-{platform.node()}")
-    assert gpu.memory_bytes > 2**28
+    assert (gpu.memory_bytes or 0) > 2**28
     assert found.find("0") is found.find("jetson:0") is gpu
     assert visibility([gpu.visible], found.vendors) == {"CUDA_VISIBLE_DEVICES": "0"}
     assert inventory("1xH100", root=tmp_path).vendors == ("nvidia",)
@@ -179,8 +179,13 @@ def test_a_jetson_that_nvml_lists_without_memory_is_one_all_the_same(tmp_path: P
     def unsupported(_: object) -> None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
-    found = inventory(nvml=Overridden(load("1xH100"), nvmlDeviceGetMemoryInfo=unsupported), root=tmp_path)
+    nvml = Overridden(load("1xH100"), nvmlDeviceGetMemoryInfo=unsupported)
+    found = inventory(nvml=nvml, root=tmp_path)
     assert (found.vendors, found.reason) == (("jetson",), None)
+    [gpu], [listed] = found.gpus, inventory(nvml=nvml, root=tmp_path / "other").gpus
+    assert (gpu.uuid, gpu.name, gpu.visible.id) == (listed.uuid, listed.name, "0")
+    assert (gpu.memory_bytes or 0) > 2**28
+    assert (listed.vendor, listed.memory_bytes) == ("nvidia", None), "on another machine, such as a GB10"
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,10 @@ _UNSUPPORTED = {
     _Code.ARGUMENT_VERSION_MISMATCH,
     _Code.DEPRECATED,
 }
+# The driver asks the GPU for each of these.
+_PROBES: tuple[tuple[Any, ...], ...] = (
+    ("nvmlDeviceGetMemoryInfo",), ("nvmlDeviceGetPowerUsage",), ("nvmlDeviceGetTemperature", 0), ("nvmlDeviceGetClockInfo", 1)
+)  # fmt: skip
 # NVML's own are all ones, as 64 bits (which lies above DCGM's) or as 32.
 _ALL_ONES = 2**32 - 1
 # Members of NVML's union of values, by value type.
@@ -117,13 +121,32 @@ class Queries:
             self.probe()
         return code in _UNSUPPORTED
 
+    def supports(self, function: str, *arguments: object, of: object = None) -> bool:
+        """Return whether no answer to a `query` so far has shown that it is unsupported."""
+        return (of is None, function, *arguments) not in self._unsupported
+
     def probe(self) -> None:
-        """Raise NVML's error where the GPU cannot even report its memory."""
-        try:
-            self.nvml.nvmlDeviceGetMemoryInfo(self.handle)
-        except self.nvml.NVMLError as error:
-            if error.value not in _UNSUPPORTED:
-                raise
+        """Raise NVML's error where the GPU answers none of the queries that each GPU supports one of.
+
+        Integrated GPUs have no memory of their own, and some no sensors.
+        """
+        first: Exception | None = None
+        for function, *arguments in _PROBES:
+            try:
+                getattr(self.nvml, function)(self.handle, *arguments)
+            except AttributeError:  # this NVML lacks the function
+                continue
+            except self._errors as error:
+                code = getattr(error, "value", _Code.FUNCTION_NOT_FOUND)
+                if code in _DRIVER_LOST or code in _GPU_LOST:
+                    raise
+                if code in _UNSUPPORTED:
+                    return
+                first = first or error
+            else:
+                return
+        if first is not None:
+            raise first
 
 
 def is_driver_lost(error: Exception) -> bool:
