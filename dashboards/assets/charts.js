@@ -48,7 +48,7 @@ class Chart {
       line.reach = panel.measured ? REACH * (steps[steps.length >> 1] ?? 0) : 0;
     }
     const { crowd } = panel, tables = panel.lines.map((line) => [line.x, line.value, line.low, line.high]);
-    if (crowd) tables.push([this.data.xs[crowd.x], crowd.low, crowd.high, crowd.value]);
+    if (crowd?.value) tables.push([this.data.xs[crowd.x], crowd.low, crowd.high, crowd.value]);
     return uPlot.join(tables);
   }
 
@@ -118,7 +118,7 @@ class Chart {
         bands.push({ series: [series.length - 1, series.length - 2], fill: shade(color, 0.18) });
       }
     }
-    if (crowd) {
+    if (crowd?.value) {
       series.push({ points }, { points }, { stroke: css("--ink"), width: 2.6, points });
       bands.push({ series: [series.length - 2, series.length - 3], fill: shade(css("--ink"), 0.15) });
     }
@@ -350,7 +350,7 @@ class Chart {
   /** From the start to the last point of all panels: they share their axis. */
   whole() {
     const { x, xs } = this.data;
-    return [x.begins, Math.max(...xs.map((one) => one[one.length - 1]))];
+    return [x.begins, Math.max(x.begins, ...xs.flatMap((one) => one.slice(-1)))];
   }
 
   setRange(min, max) {

@@ -74,12 +74,13 @@ def _panel(panel: Panel, axes: dict[tuple[Number, ...], int]) -> dict[str, Any]:
     if panel.counts:
         made["counts"] = True
     if panel.crowd:
+        made["crowd"] = {"named": panel.crowd.named}
         found = panel.crowd.spread
-        x = tuple(_rounded(found.x, _DECIMALS))
-        low, median, high = (_rounded(one, _DIGITS) for one in (found.low, found.median, found.high))
-        made["crowd"] = {
-            "x": axes.setdefault(x, len(axes)), "low": low, "value": median, "high": high, "named": panel.crowd.named,
-        }  # fmt: skip
+        # Curves of few points, such as a metric that is logged once, may have no common positions.
+        if found.x.size:
+            x = tuple(_rounded(found.x, _DECIMALS))
+            low, median, high = (_rounded(one, _DIGITS) for one in (found.low, found.median, found.high))
+            made["crowd"] |= {"x": axes.setdefault(x, len(axes)), "low": low, "value": median, "high": high}
     return made
 
 

@@ -106,7 +106,9 @@ class Layout:
     @property
     def spread(self) -> str:
         """Meaning of the strong line and its band, if a panel has many curves."""
-        counts = sorted({panel.crowd.spread.count for panel in self.panels if panel.crowd})
+        counts = sorted(
+            {panel.crowd.spread.count for panel in self.panels if panel.crowd and panel.crowd.spread.x.size}
+        )
         if not counts:
             return ""
         number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

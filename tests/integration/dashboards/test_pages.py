@@ -209,6 +209,32 @@ def test_of_many_curves_the_one_that_is_pointed_at_has_its_color(crowded: Browse
     assert crowded.run("charts[0].focused") == 1
 
 
+def test_many_runs_with_a_metric_that_each_logged_once_have_one_axis(opened: Browser, tmp_path: Path) -> None:
+    """No position has a value of three quarters of the runs, so there is no median of the logged metric."""
+    load = [series(f"20/1/{at}", [10.0 + at / 10] * 90 + [30.0 + at / 10] * 10, 0) for at in range(1, 41)]
+    logged = [
+        series(
+            f"20/1/{at}", [0.5, 0.1 * at], 0, metric="accuracy", unit="", scope="", x=np.array([2.0 * at, 2.0 * at + 1])
+        )
+        for at in range(1, 41)
+    ]
+    path = tmp_path / "page.html"
+    path.write_text(page([lay_out(chart(*load, *logged))], "Forty runs"))
+    opened.screen(1440)
+    opened.open(path)
+    assert opened.run("charts[0].whole()") == [0, 99]
+    assert opened.run("charts[0].plots.map((plot) => [plot.scales.x.min, plot.scales.x.max])") == [[0, 99]] * 2
+    means = opened.run("[...charts[0].values[0]]")
+    assert means == pytest.approx([12.0 + at / 10 for at in range(1, 41)], rel=0.01), "over the whole range"
+    opened.run("document.querySelector('[data-zoom=in]').click()")
+    opened.frame()
+    zoomed = opened.run("charts[0].plots.map((plot) => [plot.scales.x.min, plot.scales.x.max])")
+    assert zoomed[0] == zoomed[1] == pytest.approx([24.75, 74.25])
+    opened.run("document.querySelector('[data-zoom=reset]').click()")
+    opened.picture(tmp_path / "forty.png")
+    assert opened.complaints == []
+
+
 def test_the_legend_stands_beside_the_panels_and_sorts_by_value(crowded: Browser) -> None:
     panels, legend = crowded.box(".panels"), crowded.box(".chart .scroll")
     assert legend[0] >= panels[0] + panels[2]
