@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
 
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import Settings
@@ -22,6 +25,8 @@ from hypergauge.stack.collector_status import CollectorStatus
 from hypergauge.stack.services.start_settings import Difference, differences
 
 __all__ = ["Measured", "Status"]
+
+_WAITING = "bench_rules_runs_without_highlights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,8 @@ class Status:
         Settings that running services were started with and these settings have differently, by service.
     collector
         Status of the collector, if it answers.
+    runs_without_highlights
+        Number of ended runs whose highlights are not stored yet, if the rule engine answers.
     measured
         Content of the database, ``None`` if the database does not answer.
     """
@@ -105,6 +112,7 @@ class Status:
     services: Mapping[str, tuple[bool, str]]
     outdated: Mapping[str, Sequence[Difference]]
     collector: CollectorStatus | None
+    runs_without_highlights: int | None
     measured: Measured | None
 
     @classmethod
@@ -112,6 +120,8 @@ class Status:
         """Query the services and the database."""
         recorded = Stack(settings).recorded()
         services = _services(settings, recorded)
+        rules_up, rules_url = services.get("rules", (False, ""))
+        waiting = _runs_without_highlights(rules_url) if rules_up else None
         up, url = services.get("collector", (False, ""))
         collector = CollectorStatus.read(url) if up else None
         measured = None
@@ -128,7 +138,7 @@ class Status:
         outdated = {
             name: found for name, one in recorded.items() if one.alive and (found := differences(one, settings))
         }
-        return cls(gpus, database, reads, services, outdated, collector, measured)
+        return cls(gpus, database, reads, services, outdated, collector, waiting, measured)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status for JSON; what only the database knows is null if it does not answer."""
@@ -142,6 +152,7 @@ class Status:
                 for name, (up, url) in self.services.items()
             },
             "collector": asdict(self.collector) if self.collector else None,
+            "runs_without_highlights": self.runs_without_highlights,
             **(self.measured.as_dict() if self.measured else unknown),
         }
 
@@ -150,6 +161,16 @@ def _firing(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[st
     """Return the rules that fire now, by run."""
     holding = [one for one in findings(connection, run_ids) if one.ended is None]
     return {run_id: [one.rule for one in holding if one.run_id == run_id] for run_id in run_ids}
+
+
+def _runs_without_highlights(url: str) -> int | None:
+    """Return the number of ended runs whose highlights the rule engine has not stored yet."""
+    try:
+        with urllib.request.urlopen(url, timeout=2.0) as response:  # noqa: S310 - our own address
+            families = text_string_to_metric_families(response.read().decode())
+            return next((int(one.samples[0].value) for one in families if one.name == _WAITING), None)
+    except (OSError, ValueError):
+        return None
 
 
 def _services(settings: Settings, recorded: Mapping[str, Service]) -> dict[str, tuple[bool, str]]:

@@ -10,6 +10,7 @@ from hypergauge.cli.common import Json, as_json, console
 from hypergauge.cli.help import Commands
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import Settings
+from hypergauge.core.listing import counted
 from hypergauge.dashboards.terminal import formatting, tables
 from hypergauge.sql.ingest.target_errors import FailingTarget
 from hypergauge.sql.ingest.targets import ClockOffset
@@ -57,6 +58,9 @@ def _show_services(found: Status) -> None:
         out.print(f"{name:<{width}}{_word(up)}  {url}")
         if name == "collector" and found.collector is not None:
             out.print(f"{'':<{width}}{escape(found.collector.line())}")
+        if name == "rules" and found.runs_without_highlights:
+            waiting = counted(found.runs_without_highlights, "ended run")
+            out.print(f"{'':<{width}}{waiting} without stored highlights yet; BENCH_HOME/log/rules.log has failures")
     if found.outdated:
         names, started_with, wanted = describe(found.outdated)
         text = f"{names} run with {started_with}; this command has {wanted}: `bench down` and `bench up` change that"

@@ -196,6 +196,10 @@ class RuleEngine:
                 rule_actions.request(connection, firing, [action for action in wanted if action != MARK])
         self.metrics.firings.labels(rule.name).inc(len(new))
 
+    def has_folder(self, run_id: str) -> bool:
+        """Return whether a run is one of this home."""
+        return self._folder(run_id) is not None
+
     def _folder(self, run_id: str) -> RunFolder | None:
         """Return a run's folder; ``None`` for a run of another home on this host."""
         folder = RunFolder(self.runs_dir / run_id)

@@ -26,8 +26,13 @@ class RuleMetrics:
         )
         self.errors = Counter(
             "bench_rules_errors_total",
-            "Errors of the database or a settings file.",
+            "Errors of the database, of a settings file, or of the storage of highlights.",
             ["reason"],
+            registry=self.registry,
+        )
+        self.waiting = Gauge(
+            "bench_rules_runs_without_highlights",
+            "Ended runs whose highlights are not stored yet.",
             registry=self.registry,
         )
         self.actions = Counter(

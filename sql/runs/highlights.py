@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hypergauge.sql.server.database import Connection
-from hypergauge.sql.server.rows import records
+from hypergauge.sql.server.rows import column, records
 
-__all__ = ["Highlight", "SlowSteps", "load", "slow_steps", "store"]
+__all__ = ["Highlight", "SlowSteps", "load", "runs_without_highlights", "slow_steps", "store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,20 @@ def load(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[Highl
     ).fetchall():
         found.setdefault(run_id, []).append(Highlight(*columns))
     return found
+
+
+def runs_without_highlights(connection: Connection, host: str) -> list[str]:
+    """Return the runs of a host that were evaluated by rules within a day and have no highlights, newest first."""
+    return column(
+        connection,
+        """
+        select run_id from runs r
+        where evaluated and host = %s and ended_at > now() - interval '1 day' and ended_at - started_at >= interval '2 s'
+          and not exists (select from highlights h where h.run_id = r.run_id)
+        order by ended_at desc
+        """,
+        (host,),
+    )
 
 
 def slow_steps(connection: Connection, run_id: str, *, times: float, least: float) -> list[SlowSteps]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
 import platform
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from functools import partial
 
 import psycopg
@@ -26,7 +23,9 @@ from hypergauge.core.system.signals import stop_event
 from hypergauge.insight.rules.engine import RuleEngine
 from hypergauge.insight.rules.metrics import RuleMetrics
 from hypergauge.scheduler.reactions.actions import Actions
+from hypergauge.sql.runs.highlights import runs_without_highlights
 from hypergauge.sql.server.database import Database
+from hypergauge.stack.services.highlight_storage import HighlightStorage
 
 __all__ = ["evaluate_rules"]
 
@@ -35,7 +34,6 @@ _LOOK_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
 # Time limit of the last evaluation; the next process evaluates the remaining runs.
 _LAST_SECONDS = 4.0
-_HIGHLIGHTS_SECONDS = 8.0
 
 
 def evaluate_rules(settings: Settings, bind: str, port: int, *, insecure: bool) -> None:
@@ -47,7 +45,8 @@ def evaluate_rules(settings: Settings, bind: str, port: int, *, insecure: bool) 
     )
     with server, Database(settings) as database:
         if _take_lock(settings, stopped):
-            _evaluate_until(stopped, database, metrics)
+            with HighlightStorage(metrics.waiting.set, metrics.errors.labels("highlights").inc) as storage:
+                _evaluate_until(stopped, database, metrics, storage)
 
 
 def _take_lock(settings: Settings, stopped: threading.Event) -> bool:
@@ -61,22 +60,28 @@ def _take_lock(settings: Settings, stopped: threading.Event) -> bool:
     return True
 
 
-def _evaluate_until(stopped: threading.Event, database: Database, metrics: RuleMetrics) -> None:
+def _evaluate_until(
+    stopped: threading.Event, database: Database, metrics: RuleMetrics, storage: HighlightStorage
+) -> None:
     host, runs_dir = platform.node(), database.settings.runs_dir
     engine = RuleEngine(host, runs_dir, metrics)
     actions = Actions(database, host, runs_dir, lambda name, outcome: metrics.actions.labels(name, outcome).inc())
     backoff = Backoff(_LOOK_SECONDS, _LONGEST_PAUSE_SECONDS)
+    resumed = False
     try:
         while True:
             try:
                 # Both to the primary: a rule must not fire on old data of a replica.
                 with database.connect() as connection, database.connect() as reader:
+                    if not resumed:
+                        storage.add(filter(engine.has_folder, runs_without_highlights(connection, host)))
+                        resumed = True
                     while True:
                         last = stopped.is_set()
                         until = time.monotonic() + _LAST_SECONDS if last else math.inf
                         begin = partial(actions.begin, connection)
                         begin()  # actions that an earlier process has requested and not begun
-                        _store_highlights(engine.look(connection, reader, begin, until=until))
+                        storage.add(engine.look(connection, reader, begin, until=until))
                         backoff.worked()
                         if last:
                             return
@@ -88,15 +93,3 @@ def _evaluate_until(stopped: threading.Event, database: Database, metrics: RuleM
                 return
     finally:
         actions.close()
-
-
-def _store_highlights(run_ids: Sequence[str]) -> None:
-    """Compute the highlights of ended runs now, so that the first reader need not wait."""
-    if run_ids:
-        with contextlib.suppress(subprocess.TimeoutExpired):  # the first reader computes them instead
-            subprocess.run(
-                [sys.executable, "-m", "hypergauge.insight.highlights.storage", *run_ids],
-                stdin=subprocess.DEVNULL,
-                timeout=_HIGHLIGHTS_SECONDS,
-                check=False,
-            )
