@@ -2,7 +2,8 @@
 
 A process of a run has ``BENCH_RUN_ID`` in its initial environment. Its descendants belong to the run too, even if their
 environment is unreadable or cleared. The run's supervisor is not one of its processes. It has ``BENCH_SUPERVISOR``
-instead, and as a child subreaper it becomes the parent of the run's orphans.
+instead, and as a child subreaper it becomes the parent of the run's orphans. Services of the stack have
+``BENCH_SERVICE``, so that their CPU time is not taken for that of other programs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from typing import NamedTuple
 import psutil
 
 __all__ = [
+    "SERVICE_VARIABLE",
     "ProcessStat",
     "RunProcesses",
     "RunTree",
@@ -37,7 +39,9 @@ __all__ = [
 
 RUN_VARIABLE = b"BENCH_RUN_ID"
 SUPERVISOR_VARIABLE = b"BENCH_SUPERVISOR"
+SERVICE_VARIABLE = "BENCH_SERVICE"
 
+_VARIABLES = (RUN_VARIABLE, SUPERVISOR_VARIABLE, os.fsencode(SERVICE_VARIABLE))
 _RUN_ID = re.compile(rb"[0-9a-f]{32}")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -163,6 +167,7 @@ class _Known:
     stat: ProcessStat
     run_id: str | None = None
     supervises: str | None = None
+    serves: bool = False
     by_tree: bool = False
     settled: bool = False
     bystander: bool = False
@@ -173,11 +178,12 @@ class _Known:
 
     def read_environment(self) -> None:
         """Read the variables; keep those of an earlier reading if there are none now."""
-        marks = _marks(self.stat.pid)
-        if run_id := marks.get(RUN_VARIABLE):
+        variables = read_environment(self.stat.pid, _VARIABLES) or {}
+        if run_id := _run_id(variables, RUN_VARIABLE):
             self.run_id, self.supervises, self.by_tree = run_id, None, False
-        elif supervised := marks.get(SUPERVISOR_VARIABLE):
+        elif supervised := _run_id(variables, SUPERVISOR_VARIABLE):
             self.supervises = supervised
+        self.serves = self.serves or os.fsencode(SERVICE_VARIABLE) in variables
 
 
 class RunProcesses:
@@ -185,11 +191,23 @@ class RunProcesses:
 
     A scan reads the environment of a new process, and not again once the process is a second old. A descendant of a
     run's process stays with the run, even if its parent changes.
+
+    Parameters
+    ----------
+    services
+        Whether a scan follows the processes of the stack's services, too.
+
+    Attributes
+    ----------
+    services
+        Processes of services at the last scan.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, services: bool = False) -> None:
         self._known: dict[int, _Known] = {}
         self._scans = 0
+        self._with_services = services
+        self.services = RunTree()
 
     def scan(self) -> dict[str, RunTree]:
         """Return the processes of each run, by the run's id (32 hex digits)."""
@@ -200,7 +218,10 @@ class RunProcesses:
             if (process := self._look_at(pid, uptime)) is not None:
                 known[pid] = process
         self._known = known
-        return self._trees(self._attribute())
+        trees = self._trees(self._attribute())
+        serving = [process for process in known.values() if process.serves and process.run is None]
+        self.services = RunTree(members=sorted((process.stat for process in serving), key=lambda stat: stat.created))
+        return trees
 
     def _look_at(self, pid: int, uptime: float) -> _Known | None:
         known = self._known.get(pid)
@@ -229,7 +250,7 @@ class RunProcesses:
                 process.by_tree = process.run_id is not None
             if process.run is not None:
                 concerned.append((len(ancestors), process))
-            process.bystander = process.settled and process.run is None
+            process.bystander = process.settled and process.run is None and not (self._with_services and process.serves)
         return concerned
 
     def _ancestors(self, process: _Known) -> list[_Known]:
@@ -326,7 +347,7 @@ def _send(process: ProcessStat, number: signal.Signals) -> None:
             return
 
 
-def _marks(pid: int) -> dict[bytes, str]:
-    """Return those of the two variables that hold a run's id."""
-    found = read_environment(pid, (RUN_VARIABLE, SUPERVISOR_VARIABLE)) or {}
-    return {name: value.decode("ascii") for name, value in found.items() if _RUN_ID.fullmatch(value)}
+def _run_id(variables: Mapping[bytes, bytes], name: bytes) -> str | None:
+    """Return the id in a variable, ``None`` unless it is that of a run."""
+    value = variables.get(name, b"")
+    return value.decode("ascii") if _RUN_ID.fullmatch(value) else None

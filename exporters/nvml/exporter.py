@@ -129,3 +129,22 @@ def _add_processes(families: Families, one: GpuSample, runs: Mapping[int, str]) 
         shares = [process.sm_utilization for process in processes if process.sm_utilization is not None]
         if len(shares) == len(processes):
             families.add("bench_gpu_run_sm_utilization_ratio", labels, min(sum(shares), 1.0))
+    _add_other_processes(families, one, runs)
+
+
+def _add_other_processes(families: Families, one: GpuSample, runs: Mapping[int, str]) -> None:
+    """Add the usage of processes outside runs on a GPU and its instances; 0 without any."""
+    instances = instances_of(one)
+    others: dict[MigInstance | None, list[GpuProcess]] = {instance: [] for instance in instances.values() or [None]}
+    for process in one.processes:
+        if process.pid not in runs:
+            others.setdefault(instances.get(process.gpu_instance_id), []).append(process)
+    for instance, processes in others.items():
+        labels = {**gpu_labels(one.gpu), **instance_labels(instance)}
+        families.add("bench_gpu_other_processes", labels, len(processes))
+        sizes = [process.memory_bytes for process in processes if process.memory_bytes is not None]
+        if len(sizes) == len(processes):
+            families.add("bench_gpu_other_memory_bytes", labels, sum(sizes))
+        shares = [process.sm_utilization for process in processes if process.sm_utilization is not None]
+        if len(shares) == len(processes) and not one.gpu.mig_enabled:
+            families.add("bench_gpu_other_sm_utilization_ratio", labels, min(sum(shares), 1.0))

@@ -18,6 +18,7 @@ from hypergauge.exporters.serving.registry import ExporterOptions
 
 __all__ = ["ProcessExporter"]
 
+_SERVICES = "bench_services_cpu_seconds_total"
 _HELPS = {
     f"bench_process_{name}": text
     for name, text in {
@@ -36,7 +37,7 @@ _HELPS = {
         "attributed_by_tree": "Processes attributed to a run by their ancestors alone, without BENCH_RUN_ID.",
         **PERF_HELPS,
     }.items()
-}
+} | {_SERVICES: "User and system time of the stack's services on this host."}
 
 
 class ProcessExporter:
@@ -50,7 +51,8 @@ class ProcessExporter:
     name = "process"
 
     def __init__(self, options: ExporterOptions) -> None:
-        self._processes = RunProcesses()
+        self._processes = RunProcesses(services=True)
+        self._services = RunUsage(cpu_alone=True)
         self._run_exits = RunExits(options.runs_dir, options.own_runs)
         self._usage: dict[str, RunUsage] = {}
         self._runs_dir = options.runs_dir
@@ -89,6 +91,8 @@ class ProcessExporter:
         self._perf = {run_id: one for run_id, one in self._perf.items() if run_id in trees or run_id in exits.recent}
         by_tree = sum(tree.by_tree for run_id, tree in trees.items() if exits.exposes(run_id))
         families.add("bench_process_attributed_by_tree", {}, by_tree)
+        if self._services.update(self._processes.services, now):
+            families.add(_SERVICES, {}, self._services.cpu_seconds)
         return families
 
     def _perf_of(self, run_id: str) -> PerfCounters:

@@ -54,6 +54,9 @@ GPU_HELPS: Mapping[str, str] = {
         "run_end_time_seconds": "End of the run in Unix seconds; its other samples are final.",
         "run_processes": "Processes of the run on the GPU.",
         "run_memory_bytes": "Device memory of the run's processes.",
+        "other_processes": "Processes outside all runs on the GPU.",
+        "other_memory_bytes": "Device memory of processes outside all runs.",
+        "other_sm_utilization_ratio": "Share of time in which kernels of processes outside all runs ran.",
         "run_sm_utilization_ratio": "Share of time in which the run's kernels ran.",
         "attributed_energy_joules_total": "The run's share of the whole GPU's energy, by method of attribution.",
     }.items()

@@ -30,6 +30,8 @@ _OF_CHARTS = (
     "utilization_overstates",
     "throttled",
     "shared_resource",
+    "other_programs",
+    "other_gpu_processes",
     "energy_divided",
     "idle_power_unknown",
     "profiled",

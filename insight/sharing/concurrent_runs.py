@@ -72,15 +72,15 @@ def concurrent_runs(
 ) -> tuple[tuple[ConcurrentRuns, ...], tuple[LeftOut, ...]]:
     """Return the concurrent runs, and those that the analysis excludes.
 
-    If one run did not finish, or shared its GPU with a run of another workload, all of its concurrent runs are excluded:
-    none of them ran beside exactly these neighbours.
+    If one run did not finish, or shared its GPU (without one, its host) with a run of another workload, all of its
+    concurrent runs are excluded: none of them ran beside exactly these neighbours.
 
     Parameters
     ----------
     runs
         All attempts of all rows of some workloads.
     other_runs
-        Simultaneous runs of other workloads on the same GPU, by run id.
+        Simultaneous runs of other workloads on the same GPU, or on the host of a run without one, by run id.
     """
     found, left_out = [], []
     for group in _groups([run for run in runs if run.started_at is not None]):
@@ -126,7 +126,7 @@ def _problem_of(run: RunInfo, other_runs: Mapping[str, Sequence[str]]) -> Reason
     if run.status != "finished":
         return Reason("run_ended_early", {**label, "status": run.status, "seconds": run.duration or 0.0})
     if found := other_runs.get(run.run_id):
-        return Reason("gpu_used_by_others", {**label, "others": list(found)})
+        return Reason("gpu_used_by_others" if run.devices else "host_used_by_others", {**label, "others": list(found)})
     return None
 
 

@@ -87,7 +87,9 @@ def neighbour_changes(
 
 
 def other_runs(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[str]]:
-    """Return by run the selectors of other workloads' concurrent runs on the same GPU. Runs without any are missing.
+    """Return by run the selectors of other workloads' concurrent runs on the same GPU, or for a run without one on its host.
+
+    Runs without any are missing.
 
     For an imported run, ``another run`` stands for runs that were not exported with it.
     """
@@ -97,7 +99,7 @@ def other_runs(connection: Connection, run_ids: Sequence[str]) -> dict[str, list
         from (select mine.run_id, run_label(w, other) as label
               from runs mine
               join placements p using (run_id)
-              join placements n on (n.host, n.origin, n.gpu_uuid) = (p.host, p.origin, p.gpu_uuid)
+              join placements n on (n.host, n.origin) = (p.host, p.origin) and (n.gpu_uuid = p.gpu_uuid or mine.devices = '')
                    and n.started_at < coalesce(p.ended_at, now()) and (n.ended_at is null or n.ended_at > p.started_at)
               join runs other on other.run_id = n.run_id and other.workload_id <> mine.workload_id
               join workloads w on w.workload_id = other.workload_id

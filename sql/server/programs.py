@@ -16,6 +16,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from hypergauge.core.errors import DatabaseUnavailable
+from hypergauge.core.system.processes import SERVICE_VARIABLE
 
 __all__ = ["MAJOR", "Programs"]
 
@@ -82,6 +83,7 @@ class Programs:
                 stderr=output,
                 check=False,
                 cwd=cwd,
+                env={**os.environ, SERVICE_VARIABLE: "1"},  # the server inherits it
                 start_new_session=True,
                 pass_fds=tuple(held),
             )

@@ -52,6 +52,7 @@ TABLES: dict[str, LiteralString] = {
     "spans": _OF_RUNS,
     "stored_summaries": _OF_RUNS,
     "stored_duplicates": _OF_RUNS + " and series_id = any({series})",
+    "stored_contention": _OF_RUNS,
     "rule_firings": _OF_RUNS,
     "highlights": _OF_RUNS,
     "rule_actions": _OF_RUNS,
@@ -63,7 +64,9 @@ TABLES: dict[str, LiteralString] = {
     "tensor_steps": _OF_RUNS,
     "tensor_problems": _OF_RUNS,
 }
-_INTERNAL = frozenset({"stored_summaries", "stored_duplicates", "tensor_sets", "tensor_steps", "tensor_problems"})
+_INTERNAL = frozenset(
+    {"stored_summaries", "stored_duplicates", "stored_contention", "tensor_sets", "tensor_steps", "tensor_problems"}
+)
 # Columns that describe this database, not the runs.
 OURS = [
     ("runs", "job"),

@@ -36,6 +36,8 @@ RELATIONS = {
     "highlights": "run_id started_at ended_at kind text weight",
     "rule_actions": "run_id rule started_at action severity evidence asked_at begun_at ended_at outcome detail",
     "run_quality": "run_id coverage interval_seconds simulated profiled shared throttled overhead",
+    "run_contention": "run_id cores workload_cores other_run_cores other_cores service_cores cpu_pressure other_runs "
+    "gpu_other_processes gpu_other_memory gpu_other_share delay",
     "accounting": "run_id step state elapsed_seconds cpu_seconds max_rss_bytes energy_joules",
     "calibrations": "host command listeners exporters repetitions slowdown low high cpu_share memory_bytes calibrated_at",
     "profiles": "run_id profiler number started_at ended_at rate problem",

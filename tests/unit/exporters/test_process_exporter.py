@@ -144,6 +144,7 @@ def test_all_metrics_of_a_profiled_run_and_of_its_end(
     run_folder.write_end(replace(END, ended_at=time.time()))
     for name, exposition in (("process", live), ("process-ended", render(page.collect()))):
         text = exposition.decode().replace(run_id, "0" * 32)
+        text = re.sub(r"^.*bench_services_.*\n", "", text, flags=re.MULTILINE)  # this machine may have a stack
         check_golden(name, re.sub(r"^(\w\S*) .*$", r"\1 1", text, flags=re.MULTILINE))
 
 

@@ -100,6 +100,7 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_process_end_time_seconds', '{}', 'end_time', 'seconds', 1, 'gauge', 'max', 1, false, 'End of the run, Unix time.'),
     -- overhead of the exporters
     ('bench_exporter_cpu_seconds_total', '{}', 'listener_cpu_usage', 'cores', 1, 'counter', 'sum', 1, false, 'Cores used by the exporters.'),
+    ('bench_services_cpu_seconds_total', '{}', 'services_cpu_usage', 'cores', 1, 'counter', 'sum', 1, false, 'Cores used by the stack''s services: collector, rules, MLflow, database and exporters.'),
     -- the collector's own metrics
     ('bench_collector_samples_total', '{}', 'collector_samples', 'samples/s', 1, 'counter', 'sum', 1, false, 'Samples written to the database.'),
     ('bench_collector_scraped_samples_total', '{}', 'collector_scraped_samples', 'samples/s', 1, 'counter', 'sum', 1, false, 'Lines scraped.'),
@@ -231,6 +232,9 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_gpu_run_memory_bytes', '{}', 'gpu_memory_used', 'bytes', 1, 'gauge', 'sum', 15, false, 'Device memory of the run''s processes.'),
     ('bench_gpu_run_sm_utilization_ratio', '{}', 'gpu_sm_utilization', 'ratio', 1, 'gauge', 'mean', 15, false, 'Share of time in which the run''s kernels ran, by the driver''s process accounting.'),
     ('bench_gpu_run_processes', '{}', 'gpu_processes', 'processes', 1, 'gauge', 'sum', 15, false, 'Processes of the run on a GPU.'),
+    ('bench_gpu_other_processes', '{}', 'gpu_other_processes', 'processes', 1, 'gauge', 'sum', 15, false, 'Processes outside all runs on a GPU.'),
+    ('bench_gpu_other_memory_bytes', '{}', 'gpu_other_memory', 'bytes', 1, 'gauge', 'sum', 15, false, 'Device memory of processes outside all runs.'),
+    ('bench_gpu_other_sm_utilization_ratio', '{}', 'gpu_other_sm_utilization', 'ratio', 1, 'gauge', 'mean', 15, false, 'Share of time in which kernels of processes outside all runs ran.'),
     ('bench_gpu_run_start_time_seconds', '{}', 'start_time', 'seconds', 1, 'gauge', 'max', 15, false, 'Start of the run, Unix time.'),
     ('bench_gpu_run_end_time_seconds', '{}', 'end_time', 'seconds', 1, 'gauge', 'max', 15, false, 'End of the run, Unix time.'),
     -- GPUs, in the names of nvidia_gpu_exporter

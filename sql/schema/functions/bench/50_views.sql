@@ -192,6 +192,8 @@ begin
     insert into stored_summaries select * from summary_between(p_run, null, null);
     delete from tracked_summaries where run_id = p_run;
     update runs set summarised = true where run_id = p_run;
+    delete from stored_contention where run_id = p_run;
+    insert into stored_contention select * from compute_contention(p_run);
     update runs r set listeners = l.listeners, intervals = l.intervals
     from measuring_listeners(array[p_run]) l where r.run_id = l.run_id;
 end $$;

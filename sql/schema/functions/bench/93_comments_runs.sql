@@ -263,3 +263,17 @@ comment on column accounting.elapsed_seconds is 'duration in seconds';
 comment on column accounting.cpu_seconds is 'CPU time in seconds';
 comment on column accounting.max_rss_bytes is 'peak resident memory in bytes';
 comment on column accounting.energy_joules is 'energy in joules';
+
+comment on view run_contention is 'What other programs used of each run''s hosts and GPUs meanwhile, on average; null where not measured, and for runs of earlier releases.';
+comment on column run_contention.run_id is 'run';
+comment on column run_contention.cores is 'cores of its hosts';
+comment on column run_contention.workload_cores is 'cores used by the runs of its workload';
+comment on column run_contention.other_run_cores is 'cores used by runs of other workloads';
+comment on column run_contention.other_cores is 'cores used by processes outside all runs, services and exporters of hypergauge excepted';
+comment on column run_contention.service_cores is 'cores used by services and exporters of hypergauge';
+comment on column run_contention.cpu_pressure is 'share of time in which some process waited for a core, 0 to 1';
+comment on column run_contention.other_runs is 'number of runs of other workloads on its hosts';
+comment on column run_contention.gpu_other_processes is 'processes outside all runs on its GPUs';
+comment on column run_contention.gpu_other_memory is 'device memory of these processes in bytes';
+comment on column run_contention.gpu_other_share is 'share of time in which their kernels ran, 0 to 1; 1 where it is unknown';
+comment on column run_contention.delay is 'largest share of the run''s time that other programs may have cost, 0 to 1';

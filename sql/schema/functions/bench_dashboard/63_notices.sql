@@ -138,6 +138,10 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         union all
         select 'shared_resource', null, array_agg(run order by nth), '{}' from requested where shared having count(*) > 0
         union all
+        -- Runs with a summary only, see `trusted`.
+        select n.code, null, n.runs, n."values"
+        from contention_notice(array(select run_id from requested where summarised order by nth)) n
+        union all
         select 'energy_divided', null, array_agg(run order by nth), '{}'
         from requested
         where exists (select from unnest(p_quantities) q (quantity) where q.quantity like 'gpu%')

@@ -113,7 +113,7 @@ create or replace function bench_dashboard.trust_text(p_codes text[], p_severiti
                      || case when count(*) > 2 then format(' and %s more notice%s', count(*) - 2, case when count(*) > 3 then 's' end)
                              else '' end end
     from (select notice_title(x.code) as title,
-                 row_number() over (order by array_position(array['simulated_gpu', 'ended_early', 'not_measured',
+                 row_number() over (order by array_position(array['simulated_gpu', 'other_programs', 'other_gpu_processes', 'ended_early', 'not_measured',
                      'partial_coverage', 'scopes_differ', 'mean_of_fewer', 'shared_resource', 'profiled'], x.code), min(x.nth)) as nth
           from rows from (unnest(p_codes), unnest(p_severities)) with ordinality as x (code, severity, nth)
           where severity = 'warning' group by x.code) warnings

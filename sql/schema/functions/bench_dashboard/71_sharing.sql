@@ -4,11 +4,13 @@
 -- Return the runs of the experiments of runs, with their passes: the runs of a workload on a host at the same time.
 --
 -- `configuration` is that of the run without its neighbours, `way` how it shares GPUs, `beside` the number of other runs in the pass.
--- `shown` tells whether one of the pass is among these runs, `counts` whether all of it finished beside each other and beside no others,
+-- `cpu` are the seconds of CPU time of the run, `delay` is that of `run_contention`, `used` the cores that other programs used of
+-- `cores`. `shown` tells whether one of the pass is among these runs, `counts` whether all of it finished beside each other and beside no others,
 -- `shares` whether they shared a GPU.
 create or replace function bench_internal.sharing_runs(p_runs text[])
 returns table (run_id text, name text, label text, nth integer, configuration text, way text, simulated boolean, seconds float8,
-               pass text, pass_seconds float8, beside bigint, shown boolean, counts boolean, shares boolean)
+               cpu float8, delay float8, used float8, cores float8, pass text, pass_seconds float8, beside bigint, shown boolean,
+               counts boolean, shares boolean)
 language sql stable as $$
     with requested as materialized (
         select r.run_id, r.workload_id, r.name, run_label(w, r) as label, r.position, r.status, r.host, r.devices,
@@ -21,7 +23,8 @@ language sql stable as $$
     ), crowded as materialized (
         select mine.run_id
         from requested join placements mine using (run_id)
-        join placements other on other.host = mine.host and other.origin = mine.origin and other.gpu_uuid = mine.gpu_uuid
+        join placements other on other.host = mine.host and other.origin = mine.origin
+             and (other.gpu_uuid = mine.gpu_uuid or requested.devices = '')
              and other.started_at < coalesce(mine.ended_at, now()) and coalesce(other.ended_at, 'infinity') > mine.started_at
         join runs o on o.run_id = other.run_id and o.workload_id <> requested.workload_id
         union
@@ -40,20 +43,27 @@ language sql stable as $$
         from passed group by pass
     )
     select r.run_id, coalesce(nullif(r.name, ''), r.label), r.label, r.position, r.configuration, r.way, r.simulated,
-           extract(epoch from r.ended_at - r.started_at)::float8, pass, p.seconds, p.beside, p.shown, p.counts, p.shares
+           extract(epoch from r.ended_at - r.started_at)::float8, u.cpu, c.delay, c.other_cores + c.other_run_cores, c.cores, pass,
+           p.seconds, p.beside, p.shown, p.counts, p.shares
     from passed r join passes p using (pass)
+    left join (select run_id, total as cpu from run_summary_of(array(select run_id from requested), '{cpu_usage}')
+               where scope = 'process' and metric is null) u using (run_id)
+    left join lateral (select * from run_contention where run_id = r.run_id and p.counts offset 0) c on true
 $$;
 
 -- Return the members of the sets of runs beside each other, some of them among these runs: the runs of a configuration in all
 -- repetitions, of which each pass has `copies`, with their mean duration, and the durations and labels of the same runs alone, which are
--- null where it never ran alone. `members` names the set, `together` has the seconds of its repetitions.
+-- null where it never ran alone. `cpu` and `alone_cpu` are means of CPU seconds; `delay` and `alone_delay` the shares of their time
+-- that other programs may have cost, `used` the cores that these used at most of `cores`. `members` names the set, `together` has the seconds of its repetitions.
 create or replace function bench_internal.sharing_members(p_runs text[])
 returns table (members text, shares boolean, together float8[], runs text[], name text, label text, nth integer, way text,
-               simulated boolean, copies bigint, seconds float8, alone float8[], alone_labels text[]) language sql stable as $$
+               simulated boolean, copies bigint, seconds float8, alone float8[], alone_labels text[], cpu float8, alone_cpu float8,
+               delay float8, alone_delay float8, used float8, cores float8) language sql stable as $$
     with counted as materialized (
         select * from sharing_runs(p_runs) where counts
     ), alone as materialized (
-        select configuration, way, array_agg(seconds) as seconds, array_agg(label order by nth, label) as labels
+        select configuration, way, array_agg(seconds) as seconds, array_agg(label order by nth, label) as labels, avg(cpu) as cpu,
+               avg(delay) as delay, max(used) as used, max(cores) as cores
         from counted where beside = 0 and seconds > 0 group by configuration, way
     ), passes as materialized (
         select pass, string_agg(configuration || way, ' ' order by configuration, way) as members, bool_or(shares) as shares,
@@ -64,11 +74,14 @@ returns table (members text, shares boolean, together float8[], runs text[], nam
         from passes group by members having bool_or(shown)
     )
     select s.members, s.shares, s.together, m.runs, m.name, m.label, m.nth, m.way, m.simulated, cardinality(m.runs) / s.repetitions,
-           m.seconds, a.seconds, a.labels
+           m.seconds, a.seconds, a.labels, m.cpu, a.cpu, m.delay,
+           -- A run beside others cannot be faster than alone, unless something slowed it down alone.
+           greatest(a.delay, 1 - m.seconds / (select avg(s) from unnest(a.seconds) s)), greatest(m.used, a.used), greatest(m.cores, a.cores)
     from sets s
     cross join lateral (
         select c.configuration, c.way, array_agg(c.run_id) as runs, min(c.name) as name, min(c.label) as label, min(c.nth) as nth,
-               bool_or(c.simulated) as simulated, avg(c.seconds) as seconds
+               bool_or(c.simulated) as simulated, avg(c.seconds) as seconds, avg(c.cpu) as cpu, avg(c.delay) as delay,
+               max(c.used) as used, max(c.cores) as cores
         from passes p join counted c using (pass) where p.members = s.members group by c.configuration, c.way) m
     left join lateral (select * from alone a where a.configuration = m.configuration and a.way in ('-', m.way)
                        order by a.way <> '-' limit 1) a on true

@@ -44,6 +44,8 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('throttled', 'warning', '{shares}', 'throttled GPU clocks, with the share of the time'),
            ('exporter_overhead', 'warning', '{shares}', 'exporters that took more than 1 % of the host''s cores'),
            ('shared_resource', 'warning', '{}', 'other runs on the same GPU or host'),
+           ('other_programs', 'warning', '{other_cores,cores,delays}', 'programs outside the runs'' workloads that may have cost them much of their time: cores that they used, those of the hosts, and the most of its time that each run may have lost'),
+           ('other_gpu_processes', 'warning', '{shares}', 'processes outside all runs on the GPUs, with the share of time in which their kernels ran'),
            ('energy_divided', 'warning', '{}', 'runs with an equal part of the energy of several processes, such as MPS clients'),
            ('idle_power_unknown', 'warning', '{}', 'runs whose energy was divided before their GPUs or host were seen idle: their parts are too small'),
            ('simulated_gpu', 'warning', '{}', 'simulated GPUs, marked *'),
@@ -54,6 +56,7 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('never_alone', 'warning', '{configurations,set,workloads}', 'configurations of a set that never ran alone'),
            ('not_paced', 'warning', '{configuration,set,workloads,paced_by}', 'a configuration without steps or epochs, or none alone'),
            ('alone_on_part', 'warning', '{configuration,set,workloads,collocation}', 'a configuration that ran alone on a part of the GPU only'),
+           ('faster_than_alone', 'warning', '{configuration,set,workloads,ratio}', 'a configuration that was faster beside others than alone, so that its runs alone were slowed down'),
            ('one_repetition', 'info', '{set,workloads}', 'a set without a confidence interval'),
            ('one_repetition_alone', 'info', '{set,workloads,configurations}', 'a set without a confidence interval, for lack of repetitions alone'),
            ('diluted', 'warning', '{members}', 'slowdowns over more than the common time: `configuration`, `set`, `share`'),
@@ -82,6 +85,7 @@ returns table (reason text, "values" text[], about text) language sql immutable 
            ('not_simultaneous', '{passes}', 'a workload whose latest attempts ran at different times; `passes` are the simultaneous runs'),
            ('run_running', '{run}', 'a running run'),
            ('run_ended_early', '{run,status,seconds}', 'a run that failed, was stopped or reached a time limit after `seconds`'),
+           ('host_used_by_others', '{run,others}', 'runs of other workloads on the host of `run`, which had no GPU'),
            ('gpu_used_by_others', '{run,others}', 'runs of other workloads on the GPU of `run`'),
            ('never_overlapped', '{}', 'runs of which at no time all were running')
 $$;

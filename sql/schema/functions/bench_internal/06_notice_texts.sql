@@ -29,6 +29,11 @@ create or replace function bench_internal.notice_number(p_number numeric) return
     select case when p_number > 0 then trim_scale(round(p_number, 1 - floor(log(p_number))::integer)) else p_number end::text
 $$;
 
+-- Return cores in use: `1.8 of 2 cores`.
+create or replace function bench_internal.notice_cores(p_used numeric, p_total numeric) returns text language sql immutable as $$
+    select format('%s of %s cores', round(p_used, 1), trim_scale(round(p_total, 1)))
+$$;
+
 -- Return the range of a list of seconds: `1 s`, `1 to 5 s`; null for an empty list.
 create or replace function bench_internal.notice_intervals(p_seconds jsonb) returns text language sql immutable as $$
     select concat_ws(' to ', nullif(notice_number(min(seconds)), notice_number(max(seconds))),
@@ -158,6 +163,7 @@ create or replace function bench_internal.notice_reason(p_values jsonb) returns 
             format('%s %s after %s', p_values ->> 'run',
                    case p_values ->> 'status' when 'timeout' then 'ran into its time limit' else p_values ->> 'status' end,
                    notice_run_time((p_values ->> 'seconds')::numeric))
+        when 'host_used_by_others' then format('%s ran on the host of %s, too', notice_some(p_values -> 'others'), p_values ->> 'run')
         when 'gpu_used_by_others' then format('%s used the GPU of %s, too', notice_some(p_values -> 'others'), p_values ->> 'run')
         when 'never_overlapped' then 'the runs never overlapped all at once'
         end
@@ -240,6 +246,14 @@ returns text language sql immutable as $$
         when 'exporter_overhead' then
             format('the exporters took more than 1%% of the host''s cores in %s.', notice_runs(p_runs, p_values -> 'shares', 1))
         when 'shared_resource' then format('%s shared the GPU or host with other runs.', some_of(p_runs))
+        when 'other_programs' then
+            format('other programs used the cores of %s: stop them and repeat the runs; `bench schedule --quiet-host` waits.',
+                   (select some_of(array_agg(format('%s (%s)', run, notice_cores(other::numeric, total::numeric)) order by nth))
+                    from rows from (unnest(p_runs), jsonb_array_elements_text(p_values -> 'other_cores'),
+                                    jsonb_array_elements_text(p_values -> 'cores')) with ordinality as x (run, other, total, nth)))
+        when 'other_gpu_processes' then
+            format('processes outside all runs used the GPUs of %s: end them and repeat the runs.',
+                   notice_runs(p_runs, p_values -> 'shares'))
         when 'energy_divided' then
             format('the GPU energy of %s is divided evenly: the driver does not report their shares, as under MPS.', some_of(p_runs))
         when 'idle_power_unknown' then
@@ -260,6 +274,9 @@ returns text language sql immutable as $$
                                      p_values ->> 'configuration', notice_set(p_values))
         when 'alone_on_part' then format('in %s: %s ran alone on %s only, not on the whole GPU.', notice_set(p_values),
                                          p_values ->> 'configuration', p_values ->> 'collocation')
+        when 'faster_than_alone' then
+            format('%s took %sx as long in %s as alone, which sharing cannot explain: something slowed the runs alone. Repeat them.',
+                   p_values ->> 'configuration', round((p_values ->> 'ratio')::numeric, 2), notice_set(p_values))
         when 'one_repetition' then format('no interval for %s, which has one repetition.', notice_set(p_values))
         when 'one_repetition_alone' then format('no interval for %s: one repetition alone of %s.', notice_set(p_values),
                                                 notice_list(p_values -> 'configurations'))
@@ -315,6 +332,8 @@ create or replace function bench_dashboard.notice_title(p_code text) returns tex
         when 'throttled' then 'throttled GPUs'
         when 'exporter_overhead' then 'overhead of exporters'
         when 'shared_resource' then 'shared GPUs or hosts'
+        when 'other_programs' then 'other programs on the cores'
+        when 'other_gpu_processes' then 'other processes on the GPUs'
         when 'energy_divided' then 'energy divided evenly'
         when 'idle_power_unknown' then 'unknown idle power'
         when 'simulated_gpu' then 'simulated GPUs (*)'
@@ -325,6 +344,7 @@ create or replace function bench_dashboard.notice_title(p_code text) returns tex
         when 'never_alone' then 'configurations that never ran alone'
         when 'not_paced' then 'configurations without steps or epochs'
         when 'alone_on_part' then 'configurations alone on a part of a GPU only'
+        when 'faster_than_alone' then 'runs faster beside others than alone'
         when 'one_repetition' then 'one repetition'
         when 'one_repetition_alone' then 'one repetition alone'
         when 'diluted' then 'slowdowns that are too small'

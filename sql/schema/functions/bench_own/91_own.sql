@@ -46,6 +46,7 @@ begin
             (1, 'software_metrics', 'run_id', 'bench_own.mine()'), (1, 'stored_summaries', 'run_id', 'bench_own.mine()'),
             (1, 'spans', 'run_id', 'bench_own.mine()'), (1, 'rule_firings', 'run_id', 'bench_own.mine()'),
             (1, 'rule_actions', 'run_id', 'bench_own.mine()'), (1, 'highlights', 'run_id', 'bench_own.mine()'),
+            (1, 'stored_contention', 'run_id', 'bench_own.mine()'),
             (1, 'stored_duplicates', 'run_id', 'bench_own.mine()'), (1, 'run_sets', 'run_id', 'bench_own.mine()'),
             (1, 'accounting', 'run_id', 'bench_own.mine()'), (1, 'profiles', 'run_id', 'bench_own.mine()'),
             (1, 'profile_entries', 'run_id', 'bench_own.mine()'), (1, 'profile_stacks', 'run_id', 'bench_own.mine()'),
@@ -118,7 +119,7 @@ declare
     relation text;
     definition text;
 begin
-    foreach relation in array array['run_samples', 'run_summary', 'run_flags', 'run_quality', 'devices', 'run_list', 'run_throughput', 'tensor_stats'] loop
+    foreach relation in array array['run_samples', 'run_summary', 'run_flags', 'run_quality', 'run_contention', 'devices', 'run_list', 'run_throughput', 'tensor_stats'] loop
         perform set_config('search_path', 'bench, bench_internal, bench_dashboard, public', true);
         definition := pg_get_viewdef(relation::regclass);
         perform set_config('search_path', 'bench_own, bench, bench_internal, bench_dashboard, public', true);

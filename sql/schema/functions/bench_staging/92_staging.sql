@@ -11,7 +11,7 @@ declare
 begin
     foreach relation in array array[
         'experiments', 'workloads', 'runs', 'placements', 'metrics', 'places', 'series', 'run_sets', 'software_metrics', 'spans',
-        'stored_summaries', 'stored_duplicates', 'rule_firings', 'highlights', 'rule_actions', 'accounting',
+        'stored_summaries', 'stored_duplicates', 'stored_contention', 'rule_firings', 'highlights', 'rule_actions', 'accounting',
         'profiles', 'profile_entries', 'profile_stacks', 'tensor_sets', 'tensor_steps', 'tensor_problems']
     loop
         execute format('create unlogged table bench_staging.%I (like %s including defaults)', relation, relation::regclass);
