@@ -85,8 +85,11 @@ def demo() -> None:
         chosen = [str(experiment)]
         out.print(comparison_table(sheet(compare(connection, chosen)), out.width))
         out.print(comparison_table(sheet(compare(connection, chosen, by="workload")), out.width))
-        for line in verdict(interference(connection, chosen)):
+        found = interference(connection, chosen)
+        for line in verdict(found):
             out.print(escape(line))
+        if any(one.verdict == "disturbed" for one in found.sets):
+            out.print("On this host the demo cannot decide now. Stop the other programs, and run `bench demo` again.")
     out.print("\nNext:")
     for command, what in _NEXT.items():
         out.print(f"  {command.format(experiment):<36} {what}")

@@ -25,6 +25,8 @@ from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.plan.exporters import shown_choices
 from hypergauge.scheduler.plan.finished import is_finished
 from hypergauge.scheduler.plan.policy import Policy
+from hypergauge.sql.queries.contention import contention_facts
+from hypergauge.sql.queries.notices import notices
 from hypergauge.sql.runs.selection import select_run
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.experiment_checks import checked_file, reactions
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypergauge.scheduler.events import Outcome
-    from hypergauge.scheduler.executors.base import BatchSystem
+    from hypergauge.scheduler.executors.base import BatchSystem, Executor
 
 __all__ = ["register", "run_file"]
 
@@ -214,7 +216,7 @@ def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) ->
             _warn(f"It shared its workload with {counted(repetition.others, 'other run')}, not repeated here.")
         with on_this_host(settings) as executor:
             outcomes = repetition.run(executor, job, policy)
-            executor.settle([outcome.run_id for outcome in outcomes])
+            _settle(executor, outcomes)
     if any(outcome.status != "finished" for outcome in outcomes):
         raise typer.Exit(1)
 
@@ -238,5 +240,14 @@ def run_file(
 
     with on_this_host(settings) if system is None else on_batch_system(settings, system, max_jobs) as executor:
         outcomes = schedule.run_file(executor, file, policy, rerun=rerun, into=into)
-        executor.settle([outcome.run_id for outcome in outcomes])
+        _settle(executor, outcomes)
     return outcomes
+
+
+def _settle(executor: Executor, outcomes: Sequence[Outcome]) -> None:
+    """Wait for the last samples of runs, and name those that other programs disturbed."""
+    ids = [outcome.run_id for outcome in outcomes]
+    executor.settle(ids)
+    with executor.database.session() as connection:
+        for notice in notices(connection, contention_facts(connection, ids)):
+            _warn(notice.text)

@@ -19,10 +19,18 @@ from hypergauge.insight.sharing.ratio import CONFIDENCE, Ratio
 __all__ = ["Cell", "Grid", "Sheet", "grids", "heatmap", "notes", "outcomes", "slowdowns", "tables_of"]
 
 _PROFILED = " ◆"
-_TOGETHER, _DILUTED = "†", "‡"
+_TOGETHER, _DILUTED, _DISTURBED = "†", "‡", "?"
 _INTERVAL = f"{CONFIDENCE:.0%} interval"
 # Columns that a narrow terminal leaves out, the least important with the highest rank, and those that wrap.
-_RANKS = {"sharing": 3, "workload": 4, ">repetitions": 2, ">throughput": 5, f">{_INTERVAL}": 1, ">on its instance": 6}
+_RANKS = {
+    ">CPU time": 2,
+    "sharing": 3,
+    "workload": 4,
+    ">repetitions": 2,
+    ">throughput": 5,
+    f">{_INTERVAL}": 1,
+    ">on its instance": 6,
+}
 _WRAPS = ("configuration", "beside", "set", "workload", ">throughput", ">repetitions")
 
 
@@ -61,7 +69,7 @@ def grids(found: Interference) -> tuple[Grid, ...]:
     for one in found.sets:
         for member in one.members:
             if member.slowdown is not None:
-                ways.setdefault(one.sharing, {})[member.name, one.beside(member)] = _slowdown(member)
+                ways.setdefault(one.sharing, {})[member.name, one.beside(member)] = _slowdown(one, member)
     made = []
     for sharing, cells in ways.items():
         rows = tuple(dict.fromkeys(row for row, _ in cells))
@@ -78,7 +86,7 @@ def slowdowns(found: Interference) -> Sheet:
     what = {"duration": "", "step_time": " a step", "epoch_time": " an epoch"}[found.metric]
     instances = any(member.on_instance for one in found.sets for member in one.members)
     columns = ("configuration", "beside", "sharing", ">repetitions", f">alone{what}", f">beside others{what}",
-               ">slowdown", f">{_INTERVAL}", *[">on its instance"] * instances)  # fmt: skip
+               ">slowdown", f">{_INTERVAL}", ">CPU time", *[">on its instance"] * instances)  # fmt: skip
     lines = []
     for one in found.sets:
         for member in one.members:
@@ -91,8 +99,9 @@ def slowdowns(found: Interference) -> Sheet:
                 Cell(f"{one.repetitions}{alone}"),
                 Cell(duration(slow.alone_seconds) if slow else "never"),
                 Cell(duration(slow.seconds) if slow else ""),
-                _slowdown(member),
+                _slowdown(one, member),
                 Cell(_interval(slow.ratio) if slow else ""),
+                Cell(f"{slow.cpu.value:.2f}x" if slow and slow.cpu else ""),
                 *[Cell(f"{own.ratio.value:.2f}x" if own else "")] * instances,
             ]
             lines.append(tuple(line))
@@ -106,7 +115,7 @@ def outcomes(found: Interference) -> Sheet:
     lines = [
         tuple(map(Cell, (
             shortened(one.name) + _marks(one.members), one.sharing, ", ".join(one.workloads), duration(one.makespan.together), duration(one.makespan.one_by_one),
-            f"{one.makespan.ratio.value - 1:+.0%}", _change(one.makespan.ratio), _throughput(one), _energy(one.energy),
+            f"{one.makespan.ratio.value - 1:+.0%}" + _DISTURBED * (one.verdict == "disturbed"), _change(one.makespan.ratio), _throughput(one), _energy(one.energy),
         )))
         for one in found.sets if one.makespan is not None
     ]  # fmt: skip
@@ -120,6 +129,8 @@ def notes(found: Interference) -> Iterator[str]:
         yield f"{_TOGETHER} over the work done while all runs were running"
     if any(member.slowdown and member.diluted for member in members):
         yield f"{_DILUTED} over the whole run, with fewer neighbours at times: too small"
+    if any(one.verdict == "disturbed" for one in found.sets):
+        yield f"{_DISTURBED} other programs may explain it, see the notices"
     if any(member.simulated for member in members):
         yield f"{SIMULATED.strip()} on simulated GPUs"
     if any(member.profiled for member in members):
@@ -179,11 +190,13 @@ def _marks(members: Sequence[Member]) -> str:
     return SIMULATED * simulated + _PROFILED * profiled
 
 
-def _slowdown(member: Member) -> Cell:
+def _slowdown(one: Set, member: Member) -> Cell:
     if member.slowdown is None:
         return Cell("")
     found = member.slowdown.ratio
     mark = _TOGETHER if member.over == "together" else _DILUTED if member.diluted else ""
+    if one.verdict == "disturbed":
+        return Cell(f"{found.value:.2f}x{mark}{_DISTURBED}", _interval(found))
     return Cell(f"{found.value:.2f}x{mark}", _interval(found), shade(found.value))
 
 

@@ -18,6 +18,8 @@ from hypergauge.insight.highlights.phases import phases, scaled
 from hypergauge.insight.highlights.repetition import Repetition, folded
 from hypergauge.insight.highlights.segments import edges, spikes, without_spikes
 from hypergauge.insight.highlights.signals import Signals, read
+from hypergauge.sql.queries.contention import contention_facts
+from hypergauge.sql.queries.notices import notices
 from hypergauge.sql.queries.report import Phase as Tracked
 from hypergauge.sql.queries.report import phases as tracked_phases
 from hypergauge.sql.runs import highlights as kept
@@ -51,6 +53,7 @@ def highlight(connection: Connection, run_id: str) -> list[Highlight]:
         raise NoData(_without_signals(run))
     found = lines(signals, tracked_phases(connection, [run_id]))
     found += _slow_steps(connection, run)
+    found += _other_programs(connection, run)
     start = run.started_at
     return [
         Highlight(
@@ -58,6 +61,12 @@ def highlight(connection: Connection, run_id: str) -> list[Highlight]:
         )
         for one in most_significant(found, signals.duration)
     ]
+
+
+def _other_programs(connection: Connection, run: RunInfo) -> Iterator[Line]:
+    """Yield a line for each kind of other programs that may have cost the run much of its time."""
+    for notice in notices(connection, contention_facts(connection, [run.run_id])):
+        yield Line(0.0, run.duration or 0.0, "contention", notice.text.rstrip("."), 1.0)
 
 
 def _without_signals(run: RunInfo) -> str:

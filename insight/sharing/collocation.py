@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.core.listing import listed
 from hypergauge.insight.sharing.concurrent_runs import ConcurrentRuns, LeftOut, concurrent_runs
-from hypergauge.insight.sharing.interference import Interference
+from hypergauge.insight.sharing.interference import Interference, Member, Slowdown
 from hypergauge.insight.sharing.progress import Progress, progress_of
-from hypergauge.insight.sharing.slowdowns import Measured, sets_of, uneven
+from hypergauge.insight.sharing.slowdowns import Measured, sets_of, undisturbed, uneven
+from hypergauge.sql.queries.contention import Contention, contention, contention_facts
 from hypergauge.sql.queries.neighbours import other_runs
 from hypergauge.sql.queries.notices import Fact
 from hypergauge.sql.queries.report import steps
@@ -48,13 +50,18 @@ def interference(
     workloads = dict.fromkeys(f"{run.experiment_id}/{run.workload}" for run in select_runs(connection, selectors))
     runs = select_runs(connection, list(workloads), every_attempt=True)
     concurrent, left_out = concurrent_runs(runs, other_runs(connection, [run.run_id for run in runs]))
-    measured = _measured(connection, concurrent, METRICS[metric], simulated=simulated)
-    return Interference(metric, sets_of(concurrent, measured, paced=metric != "duration"), left_out)
+    contended = contention(connection, [run.run_id for one in concurrent for run in one.runs])
+    concurrent, disturbed = undisturbed(concurrent, contended)
+    measured = _measured(connection, concurrent, contended, METRICS[metric], simulated=simulated)
+    others = contention_facts(connection, [run.run_id for one in concurrent for run in one.runs])
+    sets = sets_of(concurrent, measured, paced=metric != "duration")
+    return Interference(metric, sets, (*left_out, *disturbed), others)
 
 
 def _measured(
-    connection: Connection, concurrent: Iterable[ConcurrentRuns], align: str | None, *, simulated: bool
-) -> Measured:
+    connection: Connection, concurrent: Iterable[ConcurrentRuns], contended: Mapping[str, Contention], align: str | None, *,
+    simulated: bool,
+) -> Measured:  # fmt: skip
     runs = [run for one in concurrent for run in one.runs]
     ids = [run.run_id for run in runs]
     counts: dict[str, dict[str, int]] = {}
@@ -66,7 +73,8 @@ def _measured(
     elif any(map(uneven, concurrent)):
         progress = progress_of(connection, runs, "step")
         progress |= progress_of(connection, [run for run in runs if run.run_id not in progress], "epoch")
-    return Measured(progress, _energy(connection, runs, simulated=simulated), counts)
+    cpu = {run: one.cpu_seconds for run, one in contended.items() if one.cpu_seconds is not None}
+    return Measured(progress, _energy(connection, runs, simulated=simulated), counts, cpu, contended)
 
 
 def _energy(connection: Connection, runs: Sequence[RunInfo], *, simulated: bool) -> Mapping[str, float]:
@@ -80,21 +88,31 @@ def _energy(connection: Connection, runs: Sequence[RunInfo], *, simulated: bool)
 
 
 def verdict(found: Interference) -> Iterator[str]:
-    """Yield a sentence for each configuration that also ran alone, and one for each set of these."""
+    """Yield a sentence for each configuration that also ran alone, and one for each set of these.
+
+    Where other programs disturbed a set, its times stand without the changes that they seem to show.
+    """
     for one in found.sets:
         if one.makespan is None:
             continue
+        disturbed = one.verdict == "disturbed"
         for member in one.members:
             if (slow := member.slowdown) is not None:
                 part = " for as much" if member.over == "together" else ""
+                change = _cpu_change(slow) if disturbed else f": {_percent(slow.ratio.value - 1)}"
                 yield (
                     f"{listed(member.runs, 2)} {member.name}: {slow.seconds:.1f} s beside others, {slow.alone_seconds:.1f} s "
-                    f"alone{part} ({listed(slow.alone.runs, 2)}): {_percent(slow.ratio.value - 1)}"
+                    f"alone{part} ({listed(slow.alone.runs, 2)}){change}"
                 )
+        reason = one.disturbance.words if disturbed else _percent(one.makespan.ratio.value - 1)
         yield (
             f"Workload {', '.join(one.workloads)} took {one.makespan.together:.1f} s, its runs one after the other "
-            f"{one.makespan.one_by_one:.1f} s. {_VERDICTS[one.verdict or '']}: {_percent(one.makespan.ratio.value - 1)}."
+            f"{one.makespan.one_by_one:.1f} s. {_VERDICTS[one.verdict or '']}: {reason}."
         )
+
+
+def _cpu_change(slow: Slowdown) -> str:
+    return "" if slow.cpu is None else f"; CPU time {slow.cpu.value - 1:+.0%}"
 
 
 _VERDICTS = {
@@ -102,22 +120,21 @@ _VERDICTS = {
     "apart": "Collocation did not pay",
     "even": "It was even",
     "unsure": "The repetitions differ too much to decide",
+    "disturbed": "Undecided",
 }
 
 
 def facts(found: Interference) -> Iterator[Fact]:
     """Yield the facts without which the ratios would mislead."""
+    if found.sets:
+        yield from found.disturbed
     for one in found.sets:
         about = {"set": one.name, "workloads": one.workloads}
         if found.metric == "duration" and (never := [member for member in one.members if member.slowdown is None]):
             runs = [run for member in never for run in member.runs]
             yield Fact("never_alone", runs, {"configurations": [member.configuration for member in never], **about})
         for member in one.members:
-            slow, mine = member.slowdown, {"configuration": member.configuration, **about}
-            if slow is None and found.metric != "duration":
-                yield Fact("not_paced", member.runs, {**mine, "paced_by": f"{found.metric.removesuffix('_time')}s"})
-            elif slow is not None and slow.alone.collocation != "-":
-                yield Fact("alone_on_part", slow.alone.runs, {**mine, "collocation": slow.alone.collocation})
+            yield from _facts_of(member, found.metric, {"configuration": member.configuration, **about})
         once = [member.name for member in one.members if member.slowdown and len(member.slowdown.alone.runs) < 2]
         if one.repetitions < 2:
             yield Fact("one_repetition", values=about)
@@ -134,6 +151,18 @@ def facts(found: Interference) -> Iterator[Fact]:
     yield from map(left_out, found.left_out if found.sets else ())
 
 
+def _facts_of(member: Member, metric: str, about: Mapping[str, Any]) -> Iterator[Fact]:
+    slow = member.slowdown
+    if slow is None:
+        if metric != "duration":
+            yield Fact("not_paced", member.runs, {**about, "paced_by": f"{metric.removesuffix('_time')}s"})
+        return
+    if slow.alone.collocation != "-":
+        yield Fact("alone_on_part", slow.alone.runs, {**about, "collocation": slow.alone.collocation})
+    if slow.faster:
+        yield Fact("faster_than_alone", slow.alone.runs, {**about, "ratio": slow.ratio.value})
+
+
 def left_out(one: LeftOut) -> Fact:
     """Return the fact that runs are excluded, with the reasons."""
     return Fact("not_compared", one.runs, {"reasons": [reason.as_dict() for reason in one.reasons]})
@@ -141,12 +170,13 @@ def left_out(one: LeftOut) -> Fact:
 
 def advice(found: Interference) -> str | None:
     """Return the recommendation in a line, the best sets first; ``None`` without one."""
-    groups: dict[str, list[str]] = {key: [] for key in _ADVICE}
+    groups: dict[str, list[str]] = {words: [] for words in _ADVICE.values()}
     known = [(one.makespan.ratio.value, one) for one in found.sets if one.makespan is not None]
     for value, one in sorted(known, key=lambda pair: pair[0]):
         sharing = "" if one.sharing == "naive" else f", {one.sharing}"
-        groups[one.verdict or ""].append(f"{one.name} ({value - 1:+.0%}{sharing})")
-    return " ".join(f"{_ADVICE[key]}: {'; '.join(some)}." for key, some in groups.items() if some) or None
+        shown = one.disturbance.words if one.verdict == "disturbed" else f"{value - 1:+.0%}"
+        groups[_ADVICE[one.verdict or ""]].append(f"{one.name} ({shown}{sharing})")
+    return " ".join(f"{words}: {'; '.join(some)}." for words, some in groups.items() if some) or None
 
 
 _ADVICE = {
@@ -154,6 +184,7 @@ _ADVICE = {
     "apart": "Do not collocate",
     "even": "No difference",
     "unsure": "Undecided",
+    "disturbed": "Undecided",
 }
 
 

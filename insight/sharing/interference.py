@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hypergauge.insight.sharing.concurrent_runs import LeftOut
 from hypergauge.insight.sharing.ratio import CONFIDENCE, Ratio
+from hypergauge.sql.queries.notices import Fact
 
-__all__ = ["Against", "Alone", "Interference", "Member", "Set", "Slowdown"]
+__all__ = ["DELAY_LIMIT", "Against", "Alone", "Disturbance", "Interference", "Member", "Set", "Slowdown"]
 
 # Smaller changes count as none.
 _EVEN = 0.02
+# Share of a run's time that other programs may cost before nothing is decided: `delay_limit` in SQL.
+DELAY_LIMIT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +42,20 @@ class Slowdown:
     ----------
     seconds, alone_seconds
         Means of both over the same work.
+    cpu
+        Ratio of the CPU times of whole runs. It grows with contention for caches and memory, but not with waiting for a core.
     """
 
     alone: Alone
     seconds: float
     alone_seconds: float
     ratio: Ratio
+    cpu: Ratio | None = None
+
+    @property
+    def faster(self) -> bool:
+        """Return whether the runs beside others were faster than alone, beyond the noise."""
+        return self.ratio.value < 1 - _EVEN if self.ratio.high is None else self.ratio.high < 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +110,36 @@ class Against:
 
 
 @dataclass(frozen=True, slots=True)
+class Disturbance:
+    """Use of the hosts by other programs, and the share of their time that it may have cost the runs of a set.
+
+    Attributes
+    ----------
+    alone, beside
+        Largest shares of time of a configuration, alone and beside others. A configuration that was faster beside others lost
+        time alone.
+    used, cores
+        Most cores that other programs used, and cores of the hosts; ``None`` where not measured.
+    """
+
+    alone: float = 0.0
+    beside: float = 0.0
+    used: float | None = None
+    cores: float | None = None
+
+    @property
+    def words(self) -> str:
+        """Return the cause as a clause."""
+        if self.used is not None and self.cores and self.used >= _NOTABLE * self.cores:
+            return f"other programs used {self.used:.1f} of {self.cores:.3g} cores"
+        return "something slowed its runs alone"
+
+
+# Smaller shares of the cores explain nothing.
+_NOTABLE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
 class Set:
     """Concurrent configurations.
 
@@ -122,6 +163,7 @@ class Set:
     makespan: Against | None
     energy: Against | None
     work: Mapping[str, float]
+    disturbance: Disturbance = field(default_factory=Disturbance)
 
     @property
     def name(self) -> str:
@@ -141,14 +183,24 @@ class Set:
 
     @property
     def verdict(self) -> str | None:
-        """Return the recommendation by makespan: ``collocate``, ``apart``, ``even``, ``unsure``; ``None`` without one."""
+        """Return the recommendation by makespan, ``None`` without one; see `sharing_verdict` in SQL.
+
+        It is ``collocate``, ``apart``, ``even``, ``unsure``, or ``disturbed`` where other programs may explain the change.
+        """
         if self.makespan is None:
             return None
+        alone, beside = self.disturbance.alone, self.disturbance.beside
+        if max(alone, beside) > DELAY_LIMIT:
+            return "disturbed"
         found = self.makespan.ratio
         low, high = (found.value, found.value) if found.low is None or found.high is None else (found.low, found.high)
         if low >= 1 - _EVEN and high <= 1 + _EVEN:
             return "even"
-        return "collocate" if high < 1 else "apart" if low > 1 else "unsure"
+        if high < 1:
+            return "collocate" if high < 1 - alone else "disturbed"
+        if low > 1:
+            return "apart" if low * (1 - beside) > 1 else "disturbed"
+        return "unsure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +215,14 @@ class Interference:
         In order of first start.
     left_out
         Excluded runs.
+    disturbed
+        Facts of other programs that may have cost the runs much of their time.
     """
 
     metric: str
     sets: tuple[Set, ...]
     left_out: tuple[LeftOut, ...]
+    disturbed: tuple[Fact, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -193,6 +248,7 @@ def _set(one: Set) -> dict[str, Any]:
             for what in one.work
             if (rates := one.rates(what))
         },
+        "disturbance": asdict(one.disturbance),
         "verdict": one.verdict,
     }
 
@@ -221,6 +277,7 @@ def _slowdown(found: Slowdown | None) -> dict[str, Any] | None:
             **_ratio(found.ratio),
             "seconds": found.seconds,
             "alone_seconds": found.alone_seconds,
+            "cpu_time": None if found.cpu is None else _ratio(found.cpu),
             "alone": {"collocation": found.alone.collocation, "runs": found.alone.runs},
         }
     )

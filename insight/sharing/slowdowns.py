@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
 
-from hypergauge.insight.sharing.concurrent_runs import ConcurrentRuns, Configuration, configuration
-from hypergauge.insight.sharing.interference import Against, Alone, Member, Set, Slowdown
+from hypergauge.insight.sharing.concurrent_runs import ConcurrentRuns, Configuration, LeftOut, configuration
+from hypergauge.insight.sharing.interference import DELAY_LIMIT, Against, Alone, Disturbance, Member, Set, Slowdown
 from hypergauge.insight.sharing.progress import Progress
-from hypergauge.insight.sharing.ratio import ratio
+from hypergauge.insight.sharing.ratio import Ratio, ratio
+from hypergauge.sql.queries.contention import Contention
+from hypergauge.sql.queries.notices import Reason
 from hypergauge.sql.runs.selection import RunInfo
 
-__all__ = ["Measured", "sets_of", "uneven"]
+__all__ = ["Measured", "sets_of", "undisturbed", "uneven"]
 
 # Runs start together but end at different moments. Up to this share without overlap, a slowdown is off by that share at most.
 _ALL_BUT = 0.05
@@ -35,11 +37,17 @@ class Measured:
         Joules of their whole GPUs, idle included.
     counts
         Numbers of ``steps`` and ``epochs``.
+    cpu
+        Seconds of CPU time.
+    contention
+        Use of their hosts and GPUs by other programs.
     """
 
     progress: Mapping[str, Progress] = field(default_factory=dict)
     energy: Mapping[str, float] = field(default_factory=dict)
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    cpu: Mapping[str, float] = field(default_factory=dict)
+    contention: Mapping[str, Contention] = field(default_factory=dict)
 
 
 _NOTHING = Measured()
@@ -65,6 +73,30 @@ def sets_of(
             groups.setdefault(kinds, []).append(repetition)
     names = _names(concurrent)
     return tuple(_Group(names, solos, some, measured, paced).as_set() for some in groups.values())
+
+
+def undisturbed(
+    concurrent: Sequence[ConcurrentRuns], contention: Mapping[str, Contention]
+) -> tuple[tuple[ConcurrentRuns, ...], tuple[LeftOut, ...]]:
+    """Return the repetitions that other programs did not disturb, and the others.
+
+    Where a set was disturbed in all of its repetitions, all of them stay: its verdict then names the disturbance.
+    """
+    worst = [max(repetition.runs, key=lambda run: _delay(contention, [run])) for repetition in concurrent]
+    disturbed = [_delay(contention, [run]) > DELAY_LIMIT for run in worst]
+    quiet = {_kinds(repetition) for repetition, is_out in zip(concurrent, disturbed, strict=True) if not is_out}
+    kept, out = [], []
+    for repetition, run, is_out in zip(concurrent, worst, disturbed, strict=True):
+        if is_out and _kinds(repetition) in quiet:
+            labels = tuple(one.full_label for one in repetition.runs)
+            out.append(LeftOut(labels, (_reason(run, contention[run.run_id]),)))
+        else:
+            kept.append(repetition)
+    return tuple(kept), tuple(out)
+
+
+def _reason(run: RunInfo, contention: Contention) -> Reason:
+    return Reason("other_programs", {"run": run.full_label, "used": contention.used, "cores": contention.cores})
 
 
 def uneven(repetition: ConcurrentRuns) -> bool:
@@ -123,6 +155,7 @@ class _Group:
                 lambda run: self.measured.energy.get(run.run_id),
             ),
             work=dict(self._work()),
+            disturbance=self._disturbance(kinds),
         )
 
     def _runs(self, kind: _Kind) -> list[list[RunInfo]]:
@@ -172,8 +205,31 @@ class _Group:
             statistics.fmean(size * alone[at] / part for (_, alone), part in zip(times, parts, strict=True))
             for at in range(len(solos))
         ]
-        found = ratio(mine, [theirs])
-        return Slowdown(Alone(collocation, tuple(run.full_label for run in solos)), statistics.fmean(mine), size, found)
+        alone = Alone(collocation, tuple(run.full_label for run in solos))
+        return Slowdown(alone, statistics.fmean(mine), size, ratio(mine, [theirs]), self._cpu(runs, solos))
+
+    def _cpu(self, runs: Sequence[Sequence[RunInfo]], solos: Sequence[RunInfo]) -> Ratio | None:
+        """Return the ratio of CPU times of whole runs; ``None`` unless all are known."""
+        cpu = self.measured.cpu
+        if not all(cpu.get(run.run_id) for run in chain(chain.from_iterable(runs), solos)):
+            return None
+        mine = [statistics.fmean(cpu[run.run_id] for run in repetition) for repetition in runs]
+        return ratio(mine, [[cpu[run.run_id] for run in solos]])
+
+    def _disturbance(self, kinds: Iterable[_Kind]) -> Disturbance:
+        """Return what other programs may have cost; of a configuration, the mean of its runs counts."""
+        contention = self.measured.contention
+        alone, beside, shares = [0.0], [0.0], []
+        for kind in kinds:
+            mine, solos = list(chain.from_iterable(self._runs(kind))), self._alone(kind)[1]
+            beside.append(_delay(contention, mine))
+            alone.append(_delay(contention, solos))
+            if theirs := [run.duration for run in solos if run.duration]:
+                alone.append(1 - statistics.fmean(run.duration or 0.0 for run in mine) / statistics.fmean(theirs))
+            shares += [contention[run.run_id] for run in (*mine, *solos) if run.run_id in contention]
+        used = [one.used for one in shares if one.used is not None]
+        cores = [one.cores for one in shares if one.cores is not None]
+        return Disturbance(max(alone), max(beside), max(used, default=None), max(cores, default=None))
 
     def _times(
         self, repetition: ConcurrentRuns, runs: Sequence[RunInfo], solos: Sequence[RunInfo], over: str
@@ -228,6 +284,12 @@ class _Group:
             counts = [self.measured.counts.get(run.run_id, {}).get(what, 0) for run in runs]
             if all(counts):
                 yield what, sum(counts) / len(self.repetitions)
+
+
+def _delay(contention: Mapping[str, Contention], runs: Iterable[RunInfo]) -> float:
+    """Return the mean share of their time that other programs may have cost runs; 0 where it is unknown."""
+    delays = [one.delay for run in runs if (one := contention.get(run.run_id)) and one.delay is not None]
+    return statistics.fmean(delays) if delays else 0.0
 
 
 def _sharing(repetition: ConcurrentRuns) -> str:

@@ -109,15 +109,19 @@ class Cost:
     ratio
         Time beside them relative to the time alone.
     lost
-        Lost share of the run's time, from 0 to 1: a run that takes twice as long has lost half of its time.
+        Lost share of the run's time, from 0 to 1: a run that takes twice as long has lost half of its time. 0 where other
+        programs may have cost much of it.
     alone
         Labels of the runs alone.
+    cpu_ratio
+        CPU time beside them relative to the CPU time alone.
     """
 
     run_id: str
     ratio: float
     lost: float
     alone: Sequence[str]
+    cpu_ratio: float | None = None
 
 
 def placed_runs(connection: Connection, run_ids: Sequence[str]) -> list[PlacedRun]:

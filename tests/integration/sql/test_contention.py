@@ -71,7 +71,7 @@ def test_runs_of_other_workloads_are_counted_for_the_time_in_common(world: World
     ],
 )
 def test_the_delay_is_bounded_by_waiting_and_by_the_cores_of_others(
-    world: World, host_of: dict[str, float], available: float | None, delay: float
+    world: World, host_of: dict[str, Any], available: float | None, delay: float
 ) -> None:
     run = world.run(START, START + SECONDS)
     host(world, START, **host_of)
@@ -98,5 +98,7 @@ def test_processes_outside_runs_on_the_gpu_may_cost_the_time_of_their_kernels(
     gpu_processes(world, START, GPU, processes=1, memory=3e9, share=share)
     gpu_processes(world, START, "GPU-2", processes=0, memory=0, share=0.0)
     world.connection.execute("select summarise(run_id) from runs")
-    found = rows(world, "select run_id, gpu_other_processes, gpu_other_memory, gpu_other_share, delay from run_contention")
+    found = rows(
+        world, "select run_id, gpu_other_processes, gpu_other_memory, gpu_other_share, delay from run_contention"
+    )
     assert sorted(found) == sorted([(run, 1, 3e9, pytest.approx(delay), pytest.approx(delay)), (idle, 0, 0, 0, 0)])

@@ -53,22 +53,30 @@ $$;
 
 -- Return the members of the sets of runs beside each other, some of them among these runs: the runs of a configuration in all
 -- repetitions, of which each pass has `copies`, with their mean duration, and the durations and labels of the same runs alone, which are
--- null where it never ran alone. `cpu` and `alone_cpu` are means of CPU seconds; `delay` and `alone_delay` the shares of their time
+-- null where it never ran alone. Of repetitions, those count that other programs did not disturb, if there are any. `cpu` and `alone_cpu` are means of CPU seconds; `delay` and `alone_delay` the shares of their time
 -- that other programs may have cost, `used` the cores that these used at most of `cores`. `members` names the set, `together` has the seconds of its repetitions.
 create or replace function bench_internal.sharing_members(p_runs text[])
 returns table (members text, shares boolean, together float8[], runs text[], name text, label text, nth integer, way text,
                simulated boolean, copies bigint, seconds float8, alone float8[], alone_labels text[], cpu float8, alone_cpu float8,
                delay float8, alone_delay float8, used float8, cores float8) language sql stable as $$
     with counted as materialized (
-        select * from sharing_runs(p_runs) where counts
+        select *, coalesce(max(delay) over (partition by pass) > delay_limit(), false) as disturbed
+        from sharing_runs(p_runs) where counts
     ), alone as materialized (
         select configuration, way, array_agg(seconds) as seconds, array_agg(label order by nth, label) as labels, avg(cpu) as cpu,
                avg(delay) as delay, max(used) as used, max(cores) as cores
-        from counted where beside = 0 and seconds > 0 group by configuration, way
-    ), passes as materialized (
+        from (select *, bool_and(disturbed) over (partition by configuration, way) as never_quiet
+              from counted where beside = 0 and seconds > 0) x
+        where not disturbed or never_quiet group by configuration, way
+    ), all_passes as materialized (
         select pass, string_agg(configuration || way, ' ' order by configuration, way) as members, bool_or(shares) as shares,
-               bool_or(shown) as shown, min(pass_seconds) as seconds
+               bool_or(shown) as shown, min(pass_seconds) as seconds, bool_or(disturbed) as disturbed
         from counted where beside > 0 group by pass
+    ), passes as materialized (
+        select pass, members, shares, any_shown as shown, seconds
+        from (select *, bool_and(disturbed) over (partition by members) as never_quiet, bool_or(shown) over (partition by members) as any_shown
+              from all_passes) x
+        where not disturbed or never_quiet
     ), sets as (
         select members, bool_or(shares) as shares, count(*) as repetitions, array_agg(seconds) as together
         from passes group by members having bool_or(shown)
@@ -89,21 +97,42 @@ $$;
 
 -- Return what the runs beside them cost these runs, on the mean of all repetitions: `ratio` is the time beside them relative to the
 -- time alone, `lost` the share of the run's time that a slowdown took, and `alone` has the labels of the runs alone. Runs that never
--- ran alone are missing.
+-- ran alone are missing. `cpu_ratio` is that of CPU times: it grows with contention for caches and memory, but not with waiting for a
+-- core. Where other programs may have cost much of the time, `lost` is 0.
 create or replace function bench_dashboard.run_costs(p_runs text[])
-returns table (run_id text, ratio float8, lost float8, alone text[]) language sql stable as $$
-    select one, x.ratio, greatest(0, 1 - 1 / nullif(x.ratio, 0)), m.alone_labels
+returns table (run_id text, ratio float8, lost float8, alone text[], cpu_ratio float8) language sql stable as $$
+    select one, x.ratio,
+           case when greatest(m.delay, m.alone_delay) > delay_limit() then 0 else greatest(0, 1 - 1 / nullif(x.ratio, 0)) end,
+           m.alone_labels, m.cpu / nullif(m.alone_cpu, 0)
     from sharing_members(p_runs) m
     cross join lateral (select m.seconds / avg(s) as ratio from unnest(m.alone) s) x cross join unnest(m.runs) one
     where x.ratio is not null and one = any(p_runs)
 $$;
 
+-- Return the verdict on a set of runs beside each other: `collocate`, `apart`, `even`, `unsure` or `disturbed`; null without a ratio.
+--
+-- `p_ratio` is the makespan relative to the runs one after the other, with its interval where there are repetitions: all of it
+-- decides. Changes below 2 % count as none. `p_alone` and `p_beside` are the shares of their time that other programs may have cost the
+-- runs alone and beside each other. Beyond `delay_limit`, nothing is decided. Below it the verdict must hold for the least time of the
+-- runs that they may have slowed down.
+create or replace function bench_internal.sharing_verdict(p_ratio float8, p_low float8, p_high float8, p_alone float8, p_beside float8)
+returns text language sql immutable as $$
+    select case when p_ratio is null then null
+                when greatest(p_alone, p_beside) > delay_limit() then 'disturbed'
+                when low >= 0.98 and high <= 1.02 then 'even'
+                when high < 1 then case when high < 1 - coalesce(greatest(p_alone, 0), 0) then 'collocate' else 'disturbed' end
+                when low > 1 then case when low * (1 - coalesce(greatest(p_beside, 0), 0)) > 1 then 'apart' else 'disturbed' end
+                else 'unsure' end
+    from (select coalesce(p_low, p_ratio) as low, coalesce(p_high, p_ratio) as high) x
+$$;
+
 -- Return the sets of runs that shared GPUs, some of them among these runs: seconds beside each other, and the mean of one after the
 -- other, which is null where some never ran alone; `missing` names these. `ratio` is that of both with its 95 % interval, `slower` tells
--- how much longer runs took than alone.
+-- how much longer runs took than alone. `verdict` is that of `sharing_verdict`, `used` are the cores that other programs used at most of
+-- `cores`.
 create or replace function bench_internal.sharing_sets(p_runs text[])
 returns table (names text[], ways text, simulated boolean, repetitions bigint, together float8[], mean float8, ratio float8, low float8,
-               high float8, slower text[], missing text[]) language sql stable as $$
+               high float8, slower text[], missing text[], verdict text, used float8, cores float8) language sql stable as $$
     with titled as materialized (
         select *, case when count(*) over (partition by members, m.name) > 1 then concat_ws(' ', m.name, label) else m.name end as title
         from sharing_members(p_runs) m
@@ -118,10 +147,12 @@ returns table (names text[], ways text, simulated boolean, repetitions bigint, t
                array_agg(n order by nth, label) as counts,
                array_agg(format('%s %s%%', title, round(100 * (seconds / mean - 1))) order by nth) filter (where seconds > 1.02 * mean)
                    as slower,
-               array_agg(title order by nth) filter (where mean is null) as missing
+               array_agg(title order by nth) filter (where mean is null) as missing,
+               max(delay) as delay, max(alone_delay) as alone_delay, max(used) as used, max(cores) as cores
         from titled t group by members, together
     )
-    select names, ways, simulated, cardinality(together), together, mean, r.value, r.low, r.high, slower, missing
+    select names, ways, simulated, cardinality(together), together, mean, r.value, r.low, r.high, slower, missing,
+           sharing_verdict(r.value, r.low, r.high, alone_delay, delay), used, cores
     from sets
     cross join lateral (select avg(s) as seconds, var_samp(s) as variance, count(s) as n from unnest(together) s) b
     cross join lateral ratio(b.seconds, b.variance, b.n, case when mean is not null then means end, variances, counts) r
@@ -129,28 +160,26 @@ $$;
 
 -- Return in a sentence what sharing GPUs saved and cost: of the set that saved most, and of how many it is one. Where runs alone are
 -- missing, it tells which. Null where no runs shared.
---
--- The verdict is that of `hypergauge.insight.sharing.interference.Set`: with repetitions, the whole interval decides. Changes below 2 %
--- count as none.
+-- Sets that other programs disturbed come last.
 create or replace function bench_dashboard.sharing_sentence(p_runs text[]) returns text language sql stable as $$
     with sets as materialized (
-        select *, case when coalesce(low, ratio) >= 0.98 and coalesce(high, ratio) <= 1.02 then 'even'
-                       when coalesce(high, ratio) < 1 then 'saved' when coalesce(low, ratio) > 1 then 'lost'
-                       when ratio is not null then 'unsure' end as verdict,
-               case when cardinality(names) = 2 then 'pairing ' || array_to_string(names, ' and ')
+        select *, case when cardinality(names) = 2 then 'pairing ' || array_to_string(names, ' and ')
                     else 'sharing a GPU among ' || some_of(names) end || coalesce(' by ' || ways, '') as act
         from sharing_sets(p_runs)
     ), best as (
         select case when simulated then 'On simulated GPUs, ' || act else upper(left(act, 1)) || substr(act, 2) end
                || case verdict when 'even' then ' took as long as one after the other'
-                               when 'saved' then format(' saved %s%% of the time', round(100 * (1 - ratio)))
-                               when 'lost' then format(' took %s%% longer than one after the other', round(100 * (ratio - 1)))
+                               when 'disturbed' then ' is undecided: '
+                                   || case when used >= 0.1 * cores then 'other programs used ' || notice_cores(used::numeric, cores::numeric)
+                                           else 'something slowed its runs alone' end
+                               when 'collocate' then format(' saved %s%% of the time', round(100 * (1 - ratio)))
+                               when 'apart' then format(' took %s%% longer than one after the other', round(100 * (ratio - 1)))
                                else ' differs too much between repetitions to tell whether it saved time' end
-               || coalesce('; longer than alone: ' || some_of(slower), '')
+               || case when verdict <> 'disturbed' then coalesce('; longer than alone: ' || some_of(slower), '') else '' end
                || case when repetitions = 1 then ' (measured once).' else format(' (%s repetitions).', repetitions) end as sentence
-        from sets where ratio is not null order by ratio limit 1
+        from sets where ratio is not null order by verdict = 'disturbed', ratio limit 1
     ), counted as (
-        select count(*) as n, count(*) filter (where verdict = 'saved') as saved, count(*) filter (where ratio is null) as unknown,
+        select count(*) as n, count(*) filter (where verdict = 'collocate') as saved, count(*) filter (where ratio is null) as unknown,
                (array_agg(format('%s: %s never ran alone there', act, some_of(missing))) filter (where ratio is null))[1] as example
         from sets
     )

@@ -1,0 +1,181 @@
+"""Verdicts on collocation where other programs use the host, in each flavour: the command, SQL and notices agree."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+import pytest
+
+from hypergauge.insight.sharing.collocation import advice, facts, interference, verdict
+from hypergauge.insight.sharing.interference import Against, Disturbance, Interference, Set
+from hypergauge.insight.sharing.ratio import Ratio
+from hypergauge.sql.queries.notices import chart_notices, notices
+from tests.support.contention import host, process
+from tests.support.world import World, one
+
+START = time.time() // 60 * 60 - 7200
+GPU = "GPU-1"
+QUIET = {"busy": 1.1, "idle": 0.9, "pressure": 0.1}
+QUIET_PAIR = {"busy": 2.0, "idle": 0.0, "pressure": 0.6}
+FULL = {"busy": 2.0, "idle": 0.0, "pressure": 1.0}
+
+
+class Laboratory:
+    """Runs of ``a`` and ``b``, alone and beside each other, on a host with two cores."""
+
+    def __init__(self, world: World, gpu: str | None) -> None:
+        self.world, self.gpu, self.runs = world, gpu, dict[tuple[int, str], str]()
+        self.clock, self.attempt = START, 1
+
+    def workload(self, workload: int, seconds: dict[str, int], cores: float, **host_of: Any) -> None:
+        """Run configurations for their seconds at this many cores each, beside what the host does."""
+        longest = max(seconds.values())
+        host(self.world, self.clock, seconds=longest, **host_of)
+        for position, (name, lasted) in enumerate(seconds.items(), 1):
+            run = self.world.run(
+                self.clock, self.clock + lasted, workload=workload, position=position, attempt=self.attempt, gpu=self.gpu,
+                name=name, command=f"{name}.py",
+            )  # fmt: skip
+            process(self.world, run, self.clock, cores, seconds=lasted)
+            self.runs[workload, name] = run
+        self.clock += longest + 30
+
+    def interference(self) -> Interference:
+        self.world.connection.execute("select summarise(run_id) from runs")
+        return interference(self.world.connection, ["20"])
+
+    def codes(self) -> dict[str, list[str]]:
+        shown = notices(self.world.connection, facts(self.interference()))
+        return {notice.code: notice.runs for notice in shown}
+
+    def sentence(self) -> str:
+        text: str = one(self.world, "select sharing_sentence(array(select run_id from runs))")
+        return text
+
+
+@pytest.fixture
+def laboratory(world: World) -> Laboratory:
+    return Laboratory(world, GPU)
+
+
+def quiet(laboratory: Laboratory) -> None:
+    laboratory.workload(1, {"a": 10}, 1.0, **QUIET)
+    laboratory.workload(2, {"b": 10}, 1.0, **QUIET)
+    laboratory.workload(3, {"a": 12, "b": 12}, 0.95, **QUIET_PAIR)
+
+
+def test_on_a_quiet_host_there_is_a_verdict(laboratory: Laboratory) -> None:
+    quiet(laboratory)
+    found = laboratory.interference()
+    assert [one.verdict for one in found.sets] == ["collocate"]
+    assert advice(found) == "Collocate: a + b (-40%)."
+    assert "saved 40% of the time" in laboratory.sentence()
+    assert "other_programs" not in laboratory.codes()
+
+
+@pytest.mark.parametrize(
+    ("alone", "together"),
+    [
+        pytest.param(FULL, FULL, id="beside all"),
+        pytest.param(FULL, QUIET_PAIR, id="beside the runs alone"),
+        pytest.param(QUIET, FULL, id="beside the runs together"),
+    ],
+)
+def test_no_verdict_where_other_programs_used_the_cores(
+    laboratory: Laboratory, alone: dict[str, float], together: dict[str, float]
+) -> None:
+    cores = {id(FULL): 0.6, id(QUIET): 1.0}
+    laboratory.workload(1, {"a": 15}, cores[id(alone)], **alone)
+    laboratory.workload(2, {"b": 15}, cores[id(alone)], **alone)
+    laboratory.workload(3, {"a": 20, "b": 20}, 0.95 if together is QUIET_PAIR else 0.5, **together)
+    found = laboratory.interference()
+    assert [one.verdict for one in found.sets] == ["disturbed"]
+    assert "Undecided: a + b (other programs used" in str(advice(found))
+    [*_, line] = verdict(found)
+    assert "Undecided: other programs used" in line
+    assert "%" not in line
+    assert "undecided: other programs used" in laboratory.sentence()
+    shown = laboratory.codes()["other_programs"]
+    assert ("20/1/1" in shown, "20/3/1" in shown) == (alone is FULL, together is FULL)
+    lost = one(laboratory.world, "select sum(lost) from run_costs(array(select run_id from runs))")
+    assert lost == 0
+    disturbed = laboratory.runs[1, "a"] if alone is FULL else laboratory.runs[3, "a"]
+    charted = chart_notices(laboratory.world.connection, [disturbed], [], None)
+    [text] = [notice.text for notice in charted if notice.code == "other_programs"]
+    assert "of 2 cores" in text
+
+
+def test_a_run_that_was_faster_beside_others_makes_its_baseline_doubtful(laboratory: Laboratory) -> None:
+    laboratory.workload(1, {"a": 40}, 1.0, **QUIET)
+    laboratory.workload(2, {"b": 20}, 1.0, **QUIET)
+    laboratory.workload(3, {"a": 22, "b": 22}, 0.95, **QUIET_PAIR)
+    found = laboratory.interference()
+    assert [one.verdict for one in found.sets] == ["disturbed"]
+    assert laboratory.codes()["faster_than_alone"] == ["20/1/1"]
+    assert "something slowed its runs alone" in str(advice(found))
+    assert "something slowed its runs alone" in laboratory.sentence()
+
+
+def test_repetitions_that_other_programs_disturbed_are_left_out_where_others_are_quiet(laboratory: Laboratory) -> None:
+    laboratory.attempt = 1
+    laboratory.workload(1, {"a": 15}, 0.6, **FULL)
+    laboratory.workload(2, {"b": 10}, 1.0, **QUIET)
+    laboratory.workload(3, {"a": 24, "b": 24}, 0.5, **FULL)
+    laboratory.attempt = 2
+    quiet(laboratory)
+    found = laboratory.interference()
+    [pair] = found.sets
+    assert (pair.verdict, pair.repetitions, advice(found)) == ("collocate", 1, "Collocate: a + b (-40%).")
+    assert sorted(left.runs for left in found.left_out) == [("20/1/1@1",), ("20/3/1@1", "20/3/2@1")]
+    assert {reason.code for left in found.left_out for reason in left.reasons} == {"other_programs"}
+    assert "saved 40% of the time" in laboratory.sentence()
+
+
+def test_contention_lengthens_cpu_time_and_waiting_for_a_core_does_not(laboratory: Laboratory) -> None:
+    laboratory.workload(1, {"a": 10}, 1.0, **QUIET)
+    laboratory.workload(2, {"b": 10}, 1.0, **QUIET)
+    laboratory.workload(3, {"a": 30, "b": 20}, 0.5, **FULL)
+    [one_set] = laboratory.interference().sets
+    slowdowns = {member.name: member.slowdown for member in one_set.members}
+    ratios = {name: slow and slow.cpu and slow.cpu.value for name, slow in slowdowns.items()}
+    # The first and the last sample are cut short.
+    assert ratios == {"a": pytest.approx(14.5 / 9), "b": pytest.approx(9.5 / 9)}
+    in_sql = laboratory.world.connection.execute(
+        "select name, cpu_ratio from run_costs(array(select run_id from runs)) join runs using (run_id)"
+    ).fetchall()
+    assert dict(in_sql) == pytest.approx(ratios)
+
+
+@pytest.mark.parametrize("gpu", [GPU, None])
+def test_a_run_of_another_experiment_on_the_host_excludes_runs_without_a_gpu(world: World, gpu: str | None) -> None:
+    laboratory = Laboratory(world, gpu)
+    quiet(laboratory)
+    world.run(START, START + 5, experiment=21, gpu="GPU-2" if gpu else None, name="other")
+    found = laboratory.interference()
+    [pair] = found.sets
+    assert (pair.makespan is None) == (gpu is None)
+    reasons = [reason.code for left in found.left_out for reason in left.reasons]
+    assert reasons == ([] if gpu else ["host_used_by_others"])
+    mean = one(world, "select mean is null from sharing_sets(array(select run_id from runs))") if gpu else None
+    assert mean is (False if gpu else None)
+
+
+def test_the_command_and_sql_decide_alike(world: World) -> None:
+    intervals = [
+        (0.6, None, None),
+        (0.97, None, None),
+        (1.0, 0.99, 1.01),
+        (0.9, 0.7, 1.2),
+        (1.4, 1.2, 1.6),
+        (0.8, 0.7, 0.9),
+    ]
+    for (ratio, low, high), alone, beside in itertools.product(
+        intervals, (0.0, 0.05, 0.15, 0.3), (0.0, 0.15, 0.19, 0.5)
+    ):
+        against = Against(ratio, 1.0, Ratio(ratio, low, high))
+        decided = Set("naive", (), 1, (), against, None, {}, Disturbance(alone, beside)).verdict
+        expected = one(world, "select sharing_verdict(%s, %s, %s, %s, %s)", ratio, low, high, alone, beside)
+        assert decided == expected, (ratio, low, high, alone, beside)
+    assert one(world, "select sharing_verdict(null, null, null, 0, 0)") is None
