@@ -125,6 +125,15 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     ),
     ("shared_resource", RUNS, {}, "20/1/1, 20/2/1 shared the GPU or host with other runs."),
     (
+        "other_programs", RUNS, {"other_cores": [1.8, 12], "cores": [2, 64], "delays": [0.6, 0.3]},
+        "Other programs used the cores of 20/1/1 (1.8 of 2 cores), 20/2/1 (12.0 of 64 cores): stop them and repeat the runs; "
+        "`bench schedule --quiet-host` waits.",
+    ),
+    (
+        "other_gpu_processes", RUNS, {"shares": [0.4, 1.0]},
+        "Processes outside all runs used the GPUs of 20/1/1 (40%), 20/2/1 (100%): end them and repeat the runs.",
+    ),
+    (
         "energy_divided", RUNS, {},
         "The GPU energy of 20/1/1, 20/2/1 is divided evenly: the driver does not report their shares, as under MPS.",
     ),
@@ -155,6 +164,10 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     (
         "alone_on_part", RUNS, {**PAIR, "configuration": "a", "collocation": "3g.20gb"},
         "In a + b (20/1, 20/2): a ran alone on 3g.20gb only, not on the whole GPU.",
+    ),
+    (
+        "faster_than_alone", ["20/1/1"], {**PAIR, "configuration": "a", "ratio": 0.552},
+        "A took 0.55x as long in a + b (20/1, 20/2) as alone, which sharing cannot explain: something slowed the runs alone. Repeat them.",
     ),
     ("one_repetition", [], PAIR, "No interval for a + b (20/1, 20/2), which has one repetition."),
     (
@@ -215,7 +228,9 @@ REASONS: list[tuple[str, dict[str, Any], str]] = [
         "run_ended_early", {"run": "20/1/1", "status": "timeout", "seconds": 2},
         "20/1/1 ran into its time limit after 2.0 s",
     ),
+    ("host_used_by_others", {"run": "20/1/1", "others": ["21/1/1"]}, "21/1/1 ran on the host of 20/1/1, too"),
     ("gpu_used_by_others", {"run": "20/1/1", "others": ["21/1/1", "21/1/2"]}, "21/1/1, 21/1/2 used the GPU of 20/1/1, too"),
+    ("other_programs", {"run": "20/1/1", "used": 1.8, "cores": 2}, "other programs disturbed 20/1/1: 1.8 of 2 cores"),
     ("never_overlapped", {}, "the runs never overlapped all at once"),
 ]  # fmt: skip
 
