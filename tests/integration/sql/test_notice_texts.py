@@ -126,8 +126,8 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     ("shared_resource", RUNS, {}, "20/1/1, 20/2/1 shared the GPU or host with other runs."),
     (
         "other_programs", RUNS, {"other_cores": [1.8, 12], "cores": [2, 64], "delays": [0.6, 0.3]},
-        "Other programs used the cores of 20/1/1 (1.8 of 2 cores), 20/2/1 (12.0 of 64 cores): stop them and repeat the runs; "
-        "`bench schedule --quiet-host` waits.",
+        ("Other programs used the cores of 20/1/1 (1.8 of 2 cores), 20/2/1 (12.0 of 64 cores): stop them and repeat the runs; "
+        "`bench schedule --quiet-host` waits."),
     ),
     (
         "other_gpu_processes", RUNS, {"shares": [0.4, 1.0]},
@@ -206,6 +206,9 @@ REASONS: list[tuple[str, dict[str, Any], str]] = [
     ("raw_samples_deleted", {}, "its raw samples are deleted"),
     ("outside_part", {}, "it has no such part"),
     ("gpus_shared_in_part", {"other": "20/1/2"}, "it shares only some of its GPUs with 20/1/2"),
+    ("value_not_measured", {}, "it was not measured"),
+    ("value_not_logged", {}, "it was not logged"),
+    ("value_not_finite", {}, "its last value was NaN or infinite"),
     ("no_own_energy", {}, "it has no measured energy of its own"),
     ("no_energy_curve", {}, "its energy over time is unknown"),
     ("gpus_simulated", {}, "its GPUs are simulated, which --simulated counts"),

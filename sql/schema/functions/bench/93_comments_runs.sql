@@ -251,7 +251,7 @@ comment on table highlights is 'Short descriptions of what a run''s curves show.
 comment on column highlights.run_id is 'run';
 comment on column highlights.started_at is 'start';
 comment on column highlights.ended_at is 'end';
-comment on column highlights.kind is 'phase, level, change, trend, outlier, gap or the like';
+comment on column highlights.kind is 'phase, level, change, trend, outlier, gap, contention or the like';
 comment on column highlights.text is 'description';
 comment on column highlights.weight is 'significance, 0 to 1';
 
