@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from hypergauge.cli.common import warn
 from hypergauge.cli.help import Commands
+from hypergauge.cli.running.critical import report_critical
 from hypergauge.cli.running.options import OutputLimit, Timeout
 from hypergauge.cli.running.progress import on_this_host
 from hypergauge.core.config.settings import Settings
@@ -85,6 +86,7 @@ def run(
         if repeat > 1 and foreground.is_read_once:
             warn("Standard input is a pipe, which only the first attempt can read; a file is read by each.")
         workload, outcomes = run_command(executor, job, policy, waits=False, foreground=foreground)
+        report_critical(executor, outcomes)
     _say_what_next(workload, outcomes)
     if status := _exit_status(outcomes):
         raise typer.Exit(status)

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from hypergauge.cli.common import console, primary
 from hypergauge.cli.help import Commands
+from hypergauge.cli.running.critical import report_critical
 from hypergauge.cli.running.options import OutputLimit, Timeout
 from hypergauge.cli.running.plan_tables import show_partitions, show_plan
 from hypergauge.cli.running.progress import on_batch_system, on_this_host
@@ -245,9 +246,10 @@ def run_file(
 
 
 def _settle(executor: Executor, outcomes: Sequence[Outcome]) -> None:
-    """Wait for the last samples of runs, and name those that other programs disturbed."""
+    """Wait for the last samples of runs, and name those that other programs disturbed, or on which a critical rule fires."""
     ids = [outcome.run_id for outcome in outcomes]
     executor.settle(ids)
+    report_critical(executor, outcomes)
     with executor.database.session() as connection:
         for notice in notices(connection, contention_facts(connection, ids)):
             _warn(notice.text)

@@ -20,6 +20,19 @@ FAULTS = (
 # Rules on simulated GPUs, which are as busy as the run's processes are.
 GPU_FAULTS = ("PowerWithoutProgress", "IdleInEvaluation")
 HEALTHY = 20
+# Faults of short trainings that the rules find as they are, without settings.
+SHORT = {
+    "LargeRate": {"ExplodingTensor", "LossNotDecreasing"},
+    "AllAlike": {"PoorWeightInitialization"},
+    "LeftOut": {"UnchangedTensor"},
+    "RandomLabels": {"LossNotDecreasing"},
+    "TinyRate": {"LossNotDecreasing"},
+    "DataBoundStep": {"DataBoundStep"},
+    "Hanging": {"StalledTraining"},
+    "NonFinite": {"NonFinite"},
+}
+# They have no good checkpoint.
+NEVER_LEARNED = ("LargeRate", "AllAlike", "RandomLabels", "TinyRate")
 
 
 def test_each_fault_is_found_and_no_fault_is_not(home: Home) -> None:
@@ -42,6 +55,22 @@ def test_each_fault_is_found_and_no_fault_is_not(home: Home) -> None:
     assert missed == {}
     assert found["unused"] == {"SimilarAcrossRuns"}
     assert found["NoFault"] == set()
+
+
+def test_faults_of_short_trainings_are_found_without_settings(home: Home) -> None:
+    rows = [
+        f"144,{number // 3},{name},{environment('torch')},{TRAININGS}/faults.py,{name}"
+        for number, name in enumerate(SHORT)
+    ]
+    printed = " ".join(home.bench("schedule", home.sheet("short", HEADER, rows).path).split())
+    every = fired(home, 144)
+    assert {name: rules - every[name] for name, rules in SHORT.items() if rules - every[name]} == {}
+    assert not {name for name in NEVER_LEARNED if every[name] & {"Overtraining", "Overfit"}}
+    # The last lines tell which of the finished runs are lost.
+    assert "LargeRate finished, but its weights exploded at step " in printed
+    assert "NonFinite finished, but its weights became NaN or infinite at step " in printed
+    assert "Hanging finished, but no step ended for " in printed
+    assert "TinyRate finished, but" not in printed
 
 
 @pytest.mark.quiet  # beside other work, a process keeps its simulated GPU less busy

@@ -199,6 +199,44 @@ class DataBoundStep(NoFault):
     data_set, epochs = Slow, 16
 
 
+class LargeRate(NoFault):
+    """The explosion is in the first steps, so there is no usual norm before it."""
+
+    rate, epochs = 100.0, 20
+
+
+class AllAlike(NoFault):
+    rate, every, epochs = 1e-2, 2, 6
+
+    def prepare(self):
+        for parameter in self.model.parameters():
+            nn.init.zeros_(parameter)
+
+
+class LeftOut(UnchangedTensor):
+    """Few steps are watched."""
+
+    every, epochs = 100, 30
+
+
+class RandomLabels(NoFault):
+    epochs = 16
+
+    def prepare(self):
+        self.y = torch.randint(4, self.y.shape)
+        self.model = dense(layers=1, width=4)
+
+
+class TinyRate(NoFault):
+    rate, epochs, every = 1e-9, 16, 2
+
+
+class Hanging(NoFault):
+    def before_step(self, step):
+        if step == 50:
+            time.sleep(40)
+
+
 class CheckpointStall(NoFault):
     def end_epoch(self):
         torch.save(self.checkpoint(), "/dev/null")

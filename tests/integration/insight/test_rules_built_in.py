@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.data.ruled import GPUS, cpu, found, gpu, moment, spans, write_metrics
+from tests.support.data.trained import steps
 from tests.support.world import World
 
 EACH_SECOND = {"point": "1 s", "window": "50 s", "warm_up": "0 s"}
@@ -188,6 +189,8 @@ def test_dataloader(world: World, start: float) -> None:
         world, start, {"run_id": run}, bench_process_available_cores=8.0,
         bench_process_processes=[3.0] * 200 + [33.0] * 100,
     )  # fmt: skip
+    assert not found(world, "Dataloader", run, start, start + 300), "it has no loader"
+    steps(world, run, start, [1.0] * 300, [0.3] * 300)
     few, many = found(world, "Dataloader", run, start, start + 300)
     assert (few.started_at, few.ended_at, few.evidence["what"]) == (moment(start + 100), moment(start + 200), "too few")
     assert (many.started_at, many.ended_at, many.evidence["what"]) == (moment(start + 200), None, "too many")

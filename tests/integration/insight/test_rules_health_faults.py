@@ -122,6 +122,20 @@ def poorly_initialized(training: Training) -> None:
     training.losses["train_loss"] = training.flat(2.303)
 
 
+def exploded_at_once(training: Training) -> None:
+    """A far too large learning rate: what follows the first steps is as large, or dead."""
+    training.tensors["weights"].scale(1e9, steps=slice(1, None))
+    training.losses["train_loss"] = training.flat(44.0)
+    training.losses["train_loss"][:2] = 2.3, 1e18
+
+
+def all_zero(training: Training) -> None:
+    training.tensors["weights"].zero(slice(None))
+    training.tensors["gradients"].zero(slice(None))
+    training.tensors["relu"].zero(slice(None))
+    training.losses["train_loss"] = training.flat(2.303)
+
+
 def imbalanced(training: Training) -> None:
     classes(training, [0.9, 0.07, 0.03], [0.98, 0.8, 0.1])
 
@@ -132,6 +146,9 @@ def imbalanced(training: Training) -> None:
         ("VanishingGradient", vanishing, 41, None, {"tensors": ["conv.weight"], "count": 1, "step": 40}),
         ("ExplodingTensor", exploding, 61, 70, {"tensors": ["gradients"], "count": 1, "step": 60}),
         ("ExplodingTensor", overflowing, 61, None, {"tensors": ["gradients"], "step": 60}),
+        ("ExplodingTensor", exploded_at_once, 2, None, {"tensors": ["weights"], "count": 1, "step": 1}),
+        ("LossNotDecreasing", exploded_at_once, None, None, {"first": 2.3}),
+        ("PoorWeightInitialization", all_zero, 1, 10, {"of": "weights", "alike": 4}),
         ("NonFinite", nan_weight, 51, None, {"collection": "weights", "tensors": ["fc.weight"], "count": 1, "step": 50}),
         ("NonFinite", overflowing, 61, None, {"collection": "gradients", "count": 6, "step": 60, "share": 1}),
         ("NonFinite", nan_loss, 81, 82, {"collection": "losses", "tensors": ["train_loss"], "step": 80}),
@@ -208,3 +225,32 @@ def test_a_fold_that_does_not_learn_is_found(world: World, start: float) -> None
     assert firing.started_at > moment(start + 600)
     assert firing.ended_at is not None
     assert abs(firing.ended_at - moment(start + 1200)) < timedelta(seconds=100)
+
+
+@pytest.mark.parametrize(
+    ("rule", "fault"), [("UnchangedTensor", left_out), ("AllZero", all_zero), ("ExplodingTensor", exploded_at_once)]
+)
+def test_few_watched_steps_far_apart_suffice(world: World, start: float, rule: str, fault: Change) -> None:
+    training = Training(steps=7, stride=100)
+    fault(training)
+    assert rule in fired(world, start, training)
+
+
+@pytest.mark.parametrize("value", [2.3026, 40.0])
+def test_no_checkpoint_of_a_net_that_never_learned_is_the_best(world: World, start: float, value: float) -> None:
+    training = Training(steps=60)
+    for name in ("train_loss", "val_loss"):
+        training.losses[name] = training.flat(value, 0.002)
+    training.losses["train_loss"][0] = 2.3026
+    every = fired(world, start, training)
+    assert "Overtraining" not in every
+    assert "LossNotDecreasing" in every
+
+
+def test_weights_that_begin_near_zero_do_not_explode(world: World, start: float) -> None:
+    """A regression on large values: the loss falls, while the weights grow by far."""
+    training = Training()
+    growth = np.minimum(1e-3 * 1.3 ** np.arange(training.steps), 1e4)[:, None]
+    for name in ("min", "max", "mean", "std", "l1", "l2"):
+        training.tensors["weights"].columns[name] *= growth
+    assert "ExplodingTensor" not in fired(world, start, training)

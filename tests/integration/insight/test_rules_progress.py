@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.support.data.ruled import GPUS, found, gpu, moment
+from tests.support.data.ruled import GPUS, cpu, found, gpu, moment
 from tests.support.data.trained import Training, phases, steps
 from tests.support.world import World
 
@@ -55,6 +55,43 @@ def test_long_steps_may_be_bound_by_data(world: World, start: float) -> None:
     steps(world, run, start, [50.0] * 40, [30.0] * 40)
     [firing] = found(world, "DataBoundStep", run, start, start + 2000)
     assert firing.evidence["share"] == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wait", "ended", "fires"),
+    [(0.1, 0.09, True, True), (0.1, 0.09, False, False), (0.3, 0.25, False, True), (0.1, 0.04, True, False)],
+)
+def test_a_short_training_starves(
+    world: World, start: float, seconds: float, wait: float, ended: bool, fires: bool
+) -> None:
+    stop = start + 5 + 100 * seconds
+    run = world.run(start, stop) if ended else world.run(start)
+    steps(world, run, start + 5, [seconds] * 100, [wait] * 100)
+    every = found(world, "DataBoundStep", run, start, stop)
+    assert bool(every) == fires
+    if fires:
+        assert every[0].evidence["share"] == pytest.approx(wait / seconds, abs=0.02)
+
+
+@pytest.mark.parametrize(("cores", "busy_gpu", "fires"), [(0.0, 0.0, True), (1.0, 0.0, False), (0.0, 1.0, False)])
+def test_blocked_processes_are_a_stall_soon(
+    world: World, start: float, cores: float, busy_gpu: float, fires: bool
+) -> None:
+    run = world.run(start, gpu=GPUS[0])
+    steps(world, run, start, [0.1] * 200, [0.0] * 200)
+    cpu(world, run, start, [1.0] * 20 + [cores] * 80)
+    gpu(world, start, [0.9] * 20 + [busy_gpu] * 80)
+    every = found(world, "StalledTraining", run, start, start + 100)
+    assert bool(every) == fires
+    if fires:
+        assert (every[0].started_at, every[0].ended_at) == (moment(start + 20), None)
+    assert not found(world, "StalledTraining", run, start, start + 45)
+
+
+def test_without_samples_a_short_pause_is_no_stall(world: World, start: float) -> None:
+    run = world.run(start)
+    steps(world, run, start, [0.1] * 200, [0.0] * 200)
+    assert not found(world, "StalledTraining", run, start, start + 100)
 
 
 def test_stalled_training(world: World, start: float) -> None:

@@ -55,6 +55,8 @@ class Training:
     ----------
     losses
         Values of logged losses by key, one for each watched step. NaN is logged as such.
+    stride
+        Steps from one watched step to the next.
     """
 
     steps: int = 100
@@ -62,6 +64,7 @@ class Training:
     seed: int = 1
     tensors: dict[str, Collection] = field(default_factory=dict)
     losses: dict[str, Numbers] = field(default_factory=dict)
+    stride: int = 1
 
     def __post_init__(self) -> None:
         random = np.random.default_rng(self.seed)
@@ -101,9 +104,16 @@ class Training:
         """Store the training of a run."""
         times = [start + self.every * (1 + at) for at in range(self.steps)]
         for number, (collection, one) in enumerate(self.tensors.items()):
-            write_tensors(world, run, f"7f-{number}", collection, one, times, first)
+            write_tensors(world, run, f"7f-{number}", collection, one, times, first, self.stride)
         rows = [
-            (run, key, first + at, times[at], self.every * (1 + at), None if np.isnan(value) else float(value))
+            (
+                run,
+                key,
+                first + self.stride * at,
+                times[at],
+                self.every * (1 + at),
+                None if np.isnan(value) else float(value),
+            )
             for key, values in self.losses.items()
             for at, value in enumerate(values)
         ]
@@ -136,9 +146,10 @@ def classes(training: Training, labels: list[float], accuracy: list[float]) -> N
 
 
 def write_tensors(
-    world: World, run: str, name: str, collection: str, one: Collection, times: Sequence[float], first: int = 0
-) -> None:
-    """Store the reductions of a set at steps from `first` on."""
+    world: World, run: str, name: str, collection: str, one: Collection, times: Sequence[float], first: int = 0,
+    stride: int = 1,
+) -> None:  # fmt: skip
+    """Store the reductions of a set at every `stride`-th step from `first` on."""
     world.connection.execute(
         "insert into tensor_sets (run_id, tensor_set, collection, names, sizes) values (%s, %s, %s, %s, %s)",
         (run, name, collection, list(one.names), list(one.sizes)),
@@ -148,7 +159,7 @@ def write_tensors(
     with world.connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
         for at, time in enumerate(times):
             arrays = [_array(one.columns[reduction][at]) for reduction in columns]
-            copy.write_row((run, name, first + at, _text(time), 127, *arrays))
+            copy.write_row((run, name, first + stride * at, _text(time), 127, *arrays))
 
 
 def phases(world: World, run: str, kinds: Mapping[str, Sequence[tuple[float, float | None]]]) -> None:

@@ -15,6 +15,13 @@
 -- [parameters.minimum_duration]
 -- default = "1 min"
 -- help = "minimum duration of the condition"
+-- [parameters.short_threshold]
+-- default = 0.5
+-- unit = "ratio"
+-- help = "the same share in a training of less than two minimum durations, as a whole"
+-- [parameters.short_wait]
+-- default = "5 s"
+-- help = "total wait of such a training, from which on it counts; while it runs, its steps must extend over four times as much"
 -- [parameters.window]
 -- default = "30 s"
 -- help = "length of a window"
@@ -38,6 +45,15 @@ with steps as (
                           else around >= %(steps)s and share > %(threshold)s and waited > %(threshold)s * seconds end) as bound
     from wide where exists (select from windows where measured > 0)
 )
+select min(w.begins) as started_at, null::timestamptz as ended_at,
+       jsonb_build_object('share', sum(waited) / sum(seconds), 'waited_seconds', sum(waited), 'steps', sum(steps)) as evidence
+from windows w
+where (select min(started_at) from spans where run_id = %(run)s and kind = 'step') >= %(start)s
+having sum(seconds) < 2 * extract(epoch from %(minimum_duration)s::interval) and sum(steps) >= 2 * %(steps)s
+   and sum(waited) > %(short_threshold)s * sum(seconds) and sum(waited) >= extract(epoch from %(short_wait)s::interval)
+   and (sum(seconds) >= 4 * extract(epoch from %(short_wait)s::interval)
+        or exists (select from runs where run_id = %(run)s and ended_at <= %(stop)s))
+union all
 select s.started_at, s.ended_at,
        jsonb_build_object('share', sum(w.waited) / nullif(sum(w.seconds), 0), 'waited_seconds', sum(w.waited), 'steps', sum(w.steps)) as evidence
 from evaluated

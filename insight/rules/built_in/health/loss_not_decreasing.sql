@@ -19,6 +19,10 @@
 -- default = 1
 -- unit = "percent"
 -- help = "total decrease since the start from which on a flat loss has converged"
+-- [parameters.explosion]
+-- default = 10
+-- unit = "ratio"
+-- help = "mean of the first points over the first one, above which the loss has exploded at once, and the first point alone is the start"
 -- [parameters.lost_progress]
 -- default = 0.5
 -- unit = "ratio"
@@ -52,11 +56,13 @@ with points as (
     select step, time, value, nonfinite, model, training, row_number() over (partition by model, training order by number) as number
     from trainings
 ), means as (
-    select step, time, model, training, number, avg(value) over line as mean, stddev_samp(value) over line / sqrt(%(num_steps)s) as error
+    select step, time, model, training, number, first_value(value) over (partition by model, training order by number) as begin,
+           avg(value) over line as mean, stddev_samp(value) over line / sqrt(%(num_steps)s) as error
     from numbered where not nonfinite
     window line as (partition by model, training order by number range between (%(num_steps)s::bigint - 1) preceding and current row)
 ), compared as (
-    select *, first_value(mean) over line as first, first_value(error) over line as first_error, min(mean) over line as lowest,
+    select *, case when first_value(mean) over line > %(explosion)s * abs(begin) then begin else first_value(mean) over line end as first,
+           case when first_value(mean) over line > %(explosion)s * abs(begin) then 0 else first_value(error) over line end as first_error, min(mean) over line as lowest,
            max(mean) over (partition by model, training order by number
                            range between %(num_steps)s::bigint preceding and %(num_steps)s::bigint preceding) as previous
     from means where number >= %(num_steps)s window line as (partition by model, training order by number)

@@ -1,6 +1,6 @@
 -- name = "Overfit"
 -- means = "The validation loss is well above the training loss, and has risen well above its lowest value: the model learns the training data by heart."
--- advice = "Use the checkpoint at the lowest validation loss. Stop earlier (see Overtraining), add data or augmentation, weight decay or dropout, or use a smaller model."
+-- advice = "Use the checkpoint at the lowest validation loss, if that is well below the start; else check the labels, which may be random. Stop earlier (see Overtraining), add data or augmentation, weight decay or dropout, or use a smaller model."
 -- severity = "warning"
 -- needs = ["losses"]
 -- [parameters.start_step]

@@ -15,12 +15,19 @@
 -- default = 0.01
 -- unit = "ratio"
 -- help = "decrease of a loss from which on it is an improvement, relative to its value"
+-- [parameters.progress]
+-- default = 0.02
+-- unit = "ratio"
+-- help = "decrease of each loss, from the start of the training to its lowest value, below which the model has learned nothing; no checkpoint is good then, and LossNotDecreasing has the advice"
 -- [parameters.learned]
 -- default = 0.01
 -- unit = "ratio"
 -- help = "share of its start below which the validation loss is too small to matter"
 
-with compared as (
+with begins as (
+    select distinct on (model) model, value as train_begin from rule_losses(%(run)s, '-infinity', %(stop)s)
+    where kind = 'train' and preferred and not nonfinite order by model, time, step
+), compared as (
     select * from rule_evaluations(%(run)s, %(stop)s)
 ), evaluated as (
     -- The newest evaluations against those before them: means, because single values are noisy.
@@ -31,6 +38,11 @@ with compared as (
            avg(train) over (partition by model order by number rows between 2 * %(patience_train)s::bigint - 1 preceding
                             and %(patience_train)s::bigint preceding) as train_before,
            first_value(value) over earlier as first,
+           min(train) over (partition by model order by number) as train_lowest,
+           -- The first evaluation may come late: the training loss before it is nearer to the start, unless it exploded at once.
+           case when first_value(train) over earlier < 10 * abs(first_value(value) over earlier)
+                then greatest(first_value(value) over earlier, first_value(train) over earlier)
+                else first_value(value) over earlier end as begin,
            -- standard error of the distance of the two means
            sqrt((coalesce(var_samp(value) over recent, 0)
                  + coalesce(var_samp(value) over (partition by model order by number rows between 2 * %(patience_validation)s::bigint - 1 preceding
@@ -42,8 +54,10 @@ with compared as (
 ), found as (
     -- A few evaluations in between do not end it: the losses are noisy.
     select *, count(*) filter (where apart) over (partition by model order by number) as part
-    from (select *, number - lag(number) over (partition by model order by number) > %(patience_validation)s as apart from evaluated
-          where recent > lowest - %(delta)s * abs(lowest) and value > %(learned)s * abs(first)
+    from (select *, number - lag(number) over (partition by model order by number) > %(patience_validation)s as apart
+          from evaluated left join begins using (model)
+          where lowest < begin - %(progress)s * abs(begin)
+            and coalesce(train_lowest < train_begin - %(progress)s * abs(train_begin), true) and recent > lowest - %(delta)s * abs(lowest) and value > %(learned)s * abs(first)
             and (train_mean > train_before - %(delta)s * abs(train_before) and mean > mean_before - %(delta)s * abs(mean_before)
                  or mean > mean_before + greatest(%(delta)s * abs(mean_before), 2 * error))) x
 )

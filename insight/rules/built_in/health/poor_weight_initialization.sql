@@ -1,5 +1,5 @@
 -- name = "PoorWeightInitialization"
--- means = "Variances differ widely from layer to layer in the first steps, gradients are concentrated near zero, and the loss does not decrease."
+-- means = "Variances differ widely from layer to layer in the first steps, or all elements of a weight stay the same, without a gradient; gradients are concentrated near zero, and the loss does not decrease."
 -- advice = "Use an initialization that fits the activation, such as He for ReLU and Xavier for tanh; do not initialize all weights of a layer alike."
 -- severity = "warning"
 -- needs = ["gradients"]
@@ -34,15 +34,21 @@ with trained as (
         from rule_tensors(%(run)s, '-infinity', %(stop)s, '{gradients}', 'infinity') where watched <= %(steps)s) x
     group by model having max(time) > min(time)
 ), first as (
-    select bench_internal.model_of(x.tensor_set) as model, x.collection, t.name, t.std::float8 as std
+    select bench_internal.model_of(x.tensor_set) as model, x.collection, t.name, t.std::float8 as std, t.l2
     from rule_tensors(%(run)s, '-infinity', %(stop)s, '{weights,gradients,relu,tanh,sigmoid}', 'infinity') x
-    cross join lateral unnest(x.names, x.sizes, x.std) as t (name, size, std)
+    cross join lateral unnest(x.names, x.sizes, x.std, x.l2) as t (name, size, std, l2)
     where x.watched = %(steps)s and t.size > 1
 ), layers as (
     select distinct on (model) model, min(std ^ 2) as least, max(std ^ 2) as most, active
     from (select model, std, collection in ('relu', 'tanh', 'sigmoid') as active from first
           where collection in ('relu', 'tanh', 'sigmoid') or collection = 'weights' and std > 0 and name in (select name from trained)) x
     group by model, active having count(*) > 1 order by model, active desc
+), alike as (
+    -- All elements are still the same, such as zero, and no gradient changes that. A normalization's scale has one.
+    select w.model, count(*) as tensors
+    from first w join first g on (g.model, g.collection, g.name) = (w.model, 'gradients', w.name)
+    where w.collection = 'weights' and w.std = 0 and g.l2 = 0 and w.name in (select name from trained)
+    group by w.model
 ), spread as (
     select model, min(3.29 * std) as range from first where collection = 'gradients' and name in (select name from trained)
     group by model
@@ -58,7 +64,8 @@ with trained as (
 )
 select e.begins as started_at, e.ends as ended_at,
        jsonb_build_object('least_variance', l.least, 'largest_variance', l.most, 'gradient_range', s.range, 'loss_before', o.before,
-                          'loss_after', o.after, 'of', case when l.active then 'activations' else 'weights' end) as evidence
-from ends e join layers l using (model) join spread s using (model) join losses o using (model)
-where l.most > %(threshold)s * l.least and s.range < %(distribution_range)s and o.points >= %(patience)s
+                          'loss_after', o.after, 'of', case when a.tensors > 0 or not l.active then 'weights' else 'activations' end)
+       || case when a.tensors > 0 then jsonb_build_object('alike', a.tensors) else '{}' end as evidence
+from ends e join spread s using (model) join losses o using (model) left join layers l using (model) left join alike a using (model)
+where (l.most > %(threshold)s * l.least or a.tensors > 0) and s.range < %(distribution_range)s and o.points >= %(patience)s
   and o.after > o.before - %(diff_percent)s / 100 * abs(o.before) and e.ends >= %(start)s

@@ -29,8 +29,8 @@ language sql stable rows 100 as $$
     window line as (partition by tensor_set order by watched)
 $$;
 
--- Return the intervals in which tensors were found for at least `p_patience` watched steps in a row. Each finding has its set, and
--- the columns `place`, `watched`, `step`, `time` and `following` of `rule_tensors`. Evidence has at most five of the tensors,
+-- Return the intervals in which tensors were found for at least `p_patience` watched steps in a row. Where few steps are watched,
+-- three in a row are enough if they extend over 20 steps of the training for each of these. Each finding has its set, and the columns `place`, `watched`, `step`, `time` and `following` of `rule_tensors`. Evidence has at most five of the tensors,
 -- their number, the first step, and the largest value as `p_label`: with `p_sign` -1 the smallest. A tensor that was found at
 -- the newest step of its set is still open; a step of another set does not end it.
 create or replace function rule_streaks(
@@ -44,7 +44,7 @@ create or replace function rule_streaks(
               from unnest(p_sets, p_names, p_places, p_watched, p_steps, p_times, p_following, p_values)
                   as f (tensor_set, name, place, watched, step, time, following, value)) found
         group by tensor_set, name, part
-        having max(watched) - min(watched) + 1 >= p_patience
+        having max(watched) - min(watched) + 1 >= p_patience or count(*) >= 3 and max(step) - min(step) >= 20 * p_patience
     ), intervals as (
         select lower(piece) as begins, upper(piece) as ends
         from (select unnest(range_agg(tstzrange(begins, ends, '[]'))) as piece from streaks) x
