@@ -60,6 +60,8 @@ class TrackedRuns:
             why = self._creation.problem or "MLflow is slow"
             message = f"{why}; the runs continue, and MLflow gets them later"
             self._report(Event("warning", f"{self._experiment}/{self._workload}", message=message))
+        for notice in self._tracking.take_notices():
+            self._report(Event("warning", f"{self._experiment}/{self._workload}", message=notice))
         self.note(session, starting)
 
     def variables(self, active: ActiveRun) -> dict[str, str]:
@@ -117,9 +119,8 @@ class TrackedRuns:
             delivered = False
             said.append("MLflow does not answer")
         if not delivered:
-            said[-1] += "; the next schedule of this experiment delivers the run"
+            self._answers = self._answers and self._tracking is not None and self._tracking.answers(_CREATION_SECONDS)
+            then = "tries again to deliver" if self._answers else "delivers"
+            said[-1] += f"; the next schedule of this experiment {then} the run"
         for message in said:
             self._report(Event("warning", label(self._experiment, self._workload, active.job), message=message))
-        if delivered:
-            return
-        self._answers = self._answers and self._tracking is not None and self._tracking.answers(_CREATION_SECONDS)

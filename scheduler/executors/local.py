@@ -70,7 +70,9 @@ class LocalExecutor:
 
     def recover(self, session: Session, experiment: int) -> None:
         """Deliver an experiment's results that earlier commands could not, because the tracking server was away."""
-        session(deliver_backlog, self.settings.runs_dir, experiment, self.tracking)
+        session(
+            deliver_backlog, self.settings.runs_dir, experiment, self.tracking, partial(self._warn, str(experiment))
+        )
 
     def begin(self, session: Session, workloads: Sequence[PlannedWorkload], policy: Policy) -> None:
         """Prepare the cooldown between workloads."""
@@ -154,7 +156,7 @@ class LocalExecutor:
     def clear_devices(self, session: Session) -> None:
         """Remove provisioned devices of ended runs whose scheduler has died."""
         for problem in self.devices.clear(session):
-            self.report(Event("warning", "", message=problem))
+            self._warn("", problem)
 
     def settle(self, run_ids: Sequence[str]) -> None:
         """Wait until the collector has written the last samples of ended runs."""
@@ -167,6 +169,9 @@ class LocalExecutor:
             raise BadRequest(f"run {run_id[:8]} is in {what}; schedule the file with --executor {row.executor}")
         if (host := session(runs.host_of, run_id)) != platform.node():
             raise BadRequest(f"run {run_id[:8]} is running on host {host}; schedule the file there")
+
+    def _warn(self, label: str, message: str) -> None:
+        self.report(Event("warning", label, message=message))
 
     def _note(self, label: str, message: str) -> None:
         self.report(Event("note", label, message=message))

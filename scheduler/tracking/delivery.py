@@ -13,6 +13,7 @@ from hypergauge.scheduler import profilers
 from hypergauge.scheduler.containment import contained
 from hypergauge.scheduler.profilers.delivery import phases_of, store_reports
 from hypergauge.scheduler.provenance.manifest import FILES
+from hypergauge.scheduler.tracking.mlflow_rest import Refused
 from hypergauge.scheduler.tracking.run_creation import RunRequest, create_late
 from hypergauge.scheduler.tracking.spans import read_spans
 from hypergauge.scheduler.tracking.tensors import deliver_tensors
@@ -45,12 +46,13 @@ def deliver(
             return True
         deliver_recorded(connection, folder, notify)
         if tracking is not None:
+            server = Tracking(tracking) if isinstance(tracking, str) else tracking
             try:
-                server = Tracking(tracking) if isinstance(tracking, str) else tracking
                 with contained(f"MLflow does not have all of run {folder.run_id[:8]}", notify):
                     _track(connection, folder, server, mlflow_run_id, end, notify)
             except TrackingUnavailable as error:
-                notify(str(error))
+                deletion = server.deletion(mlflow_run_id) if mlflow_run_id and isinstance(error, Refused) else None
+                notify(deletion or str(error))
                 return False
         folder.mark_delivered()
         return True
@@ -102,6 +104,8 @@ def _track(
         if (request := RunRequest.read(folder)) is None:
             return
         mlflow_run_id = create_late(server, request, end.started_at)
+        for notice in server.take_notices():
+            notify(notice)
         runs.set_mlflow_run(connection, folder.run_id, mlflow_run_id)
     found = server.runs_of(folder.run_id)
     with contained(f"the logged metrics of run {folder.run_id[:8]} are not in the database", notify):

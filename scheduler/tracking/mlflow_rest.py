@@ -23,7 +23,7 @@ from hypergauge.core.addresses import without_login
 from hypergauge.core.errors import TrackingUnavailable
 from hypergauge.core.system.backoff import pauses
 
-__all__ = ["MlflowRest", "Refused", "TrackedRun"]
+__all__ = ["MlflowRest", "Refused", "TrackedExperiment", "TrackedRun"]
 
 _API = "/api/2.0/mlflow/"
 _ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts/"
@@ -68,6 +68,27 @@ class TrackedRun:
             {metric["key"]: float(metric["value"]) for metric in data.get("metrics", ())},
             info.get("artifact_uri", ""),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedExperiment:
+    """Experiment in MLflow."""
+
+    experiment_id: str
+    name: str
+    is_deleted: bool = False
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> Self:
+        """Parse an experiment from MLflow's REST API."""
+        found = content["experiment"]
+        return cls(str(found["experiment_id"]), found["name"], found.get("lifecycle_stage") == "deleted")
+
+    @property
+    def deletion(self) -> str:
+        """Return that it is deleted, with the remedy."""
+        remedy = f"`mlflow experiments restore -x {self.experiment_id}`"
+        return f"the experiment {self.name!r} is deleted in MLflow: {remedy} restores it"
 
 
 class MlflowRest:

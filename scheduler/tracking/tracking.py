@@ -6,6 +6,8 @@ MLflow's own client is imported only to read artifacts, to upload them to other 
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
 import ssl
@@ -19,8 +21,9 @@ from typing import Any
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import secret
 from hypergauge.scheduler.tracking.artifacts import ArtifactClient, translated_errors
-from hypergauge.scheduler.tracking.mlflow_rest import Refused, TrackedRun
+from hypergauge.scheduler.tracking.mlflow_rest import Refused, TrackedExperiment, TrackedRun
 from hypergauge.scheduler.tracking.summary_metrics import is_summary_metric
+from hypergauge.sql.ingest.limits import storable
 from hypergauge.sql.ingest.software import SoftwareMetric
 
 __all__ = ["OWN_TAG", "Tracking"]
@@ -51,6 +54,9 @@ _STATUSES = {"finished": "FINISHED", "stopped": "KILLED"}
 # Largest numbers of items in one REST request.
 _PARAMS_AT_ONCE = 100
 _EXPERIMENTS_AT_ONCE = _RUNS_AT_ONCE = 1000
+# Longest names and values in characters, which MLflow's database columns have too.
+_LONGEST_KEY = _LONGEST_NAME = 250
+_LONGEST_PARAM, _LONGEST_TAG = 6000, 8000
 # Tag with the run id, on the MLflow run that the scheduler creates and on those that the script creates.
 _RUN_TAG = "hypergauge.run_id"
 # Tag with the run's label, only on the MLflow run that the scheduler creates.
@@ -72,7 +78,8 @@ class Tracking(ArtifactClient):
     def __init__(self, uri: str) -> None:
         os.environ.update({name: value for name in _LOGIN if (value := secret(name))})
         super().__init__(uri)
-        self._experiments: dict[str, str] = {}
+        self._experiments: dict[str, TrackedExperiment] = {}
+        self._notices: list[str] = []
         self._last: dict[tuple[str, str], float] = {}
 
     def answers(self, timeout: float) -> bool:
@@ -108,13 +115,20 @@ class Tracking(ArtifactClient):
             The server does not answer, or refuses the request.
         """
         request = {
-            "experiment_id": self._experiment(experiment),
+            "experiment_id": self._experiment(experiment).experiment_id,
             "user_id": "unknown",
-            "run_name": name,
+            "run_name": _cut(name, _LONGEST_NAME),
             "start_time": int((started_at or time.time()) * 1000),
-            "tags": _pairs({**tags, _RUN_TAG: run_id}),
+            "tags": _pairs({**tags, _RUN_TAG: run_id}, _LONGEST_TAG),
         }
-        mlflow_run_id: str = self._rest.post("runs/create", request)["run"]["info"]["run_id"]
+        try:
+            created = self._rest.post("runs/create", request)
+        except Refused:
+            self._experiments.pop(experiment, None)  # it may have been deleted since
+            if (again := self._experiment(experiment).experiment_id) == request["experiment_id"]:
+                raise
+            created = self._rest.post("runs/create", {**request, "experiment_id": again})
+        mlflow_run_id: str = created["run"]["info"]["run_id"]
         self.log_params(mlflow_run_id, params)
         return mlflow_run_id
 
@@ -124,7 +138,7 @@ class Tracking(ArtifactClient):
 
     def log_params(self, mlflow_run_id: str, params: Mapping[str, str]) -> None:
         """Log the parameters of a run; skip those that MLflow refuses for their name or an earlier value."""
-        entities = _pairs(params)
+        entities = _pairs(params, _LONGEST_PARAM)
         for start in range(0, len(entities), _PARAMS_AT_ONCE):
             batch = entities[start : start + _PARAMS_AT_ONCE]
             if not self._log_batch(mlflow_run_id, batch):
@@ -142,7 +156,7 @@ class Tracking(ArtifactClient):
         return True
 
     def log_metrics(self, mlflow_run_id: str, metrics: Mapping[str, float], at: float) -> bool:
-        """Log metrics of a run at `at` (Unix seconds), even after its end; return whether MLflow knows the run.
+        """Log metrics of a run at `at` (Unix seconds), even after its end; return whether MLflow has the run, undeleted.
 
         Raises
         ------
@@ -155,7 +169,7 @@ class Tracking(ArtifactClient):
         try:
             self._rest.post("runs/log-batch", {"run_id": mlflow_run_id, "metrics": logged})
         except Refused as error:
-            if error.code != "RESOURCE_DOES_NOT_EXIST":
+            if error.code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "INVALID_STATE"):
                 raise
             return False
         return True
@@ -181,7 +195,8 @@ class Tracking(ArtifactClient):
         if any(script.is_file() and b"set_experiment" in script.read_bytes() for script in scripts):
             return variables
         if mlflow_run_id is None:
-            return {**variables, "MLFLOW_EXPERIMENT_NAME": experiment}
+            known = self._experiments.get(experiment)
+            return {**variables, "MLFLOW_EXPERIMENT_NAME": known.name if known else _cut(experiment, _LONGEST_NAME)}
         return {**variables, "MLFLOW_RUN_ID": mlflow_run_id}
 
     def new_metrics(self, run_id: str, *, everything: bool = False) -> list[SoftwareMetric]:
@@ -233,7 +248,7 @@ class Tracking(ArtifactClient):
             self._log_artifact(found, mlflow_run_id, path)
         for path in tensors:
             self._log_artifact(found, mlflow_run_id, path, "tensors")
-        self._rest.post("runs/log-batch", {"run_id": mlflow_run_id, "tags": _pairs(tags)})
+        self._rest.post("runs/log-batch", {"run_id": mlflow_run_id, "tags": _pairs(tags, _LONGEST_TAG)})
         closed, end_time = _STATUSES.get(status, "FAILED"), int(ended_at * 1000)
         for run in found:
             # Runs that a killed script has left open are closed too; runs that it has closed keep their status.
@@ -268,28 +283,65 @@ class Tracking(ArtifactClient):
         }
         return [TrackedRun.read(run) for run in self._rest.post("runs/search", request).get("runs", ())]
 
-    def _experiment(self, name: str) -> str:
+    def take_notices(self) -> list[str]:
+        """Return what users must know of the requests since the last call."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    def deletion(self, mlflow_run_id: str) -> str | None:
+        """Return that a run or its experiment is deleted in MLflow, with the remedy; ``None`` if it is not."""
+        with contextlib.suppress(Refused):
+            run = self._rest.look_up("runs/get", {"run_id": mlflow_run_id})["run"]["info"]
+            found = self._rest.look_up("experiments/get", {"experiment_id": run["experiment_id"]})
+            experiment = TrackedExperiment.read(found)
+            if experiment.is_deleted:
+                return experiment.deletion
+            if run["lifecycle_stage"] == "deleted":
+                return f"its MLflow run is deleted: `mlflow runs restore --run-id {mlflow_run_id}` restores it"
+        return None
+
+    def _experiment(self, name: str) -> TrackedExperiment:
+        """Return the experiment of a name; a new one in place of one that is deleted, whose name MLflow keeps."""
         if name not in self._experiments:
-            self._experiments[name] = self._known_experiment(name) or self._make_experiment(name)
+            numbers = itertools.chain([""], (f" ({number})" for number in itertools.count(2)))
+            deleted: TrackedExperiment | None = None
+            for suffix in numbers:
+                free = _cut(name, _LONGEST_NAME - len(suffix)) + suffix
+                experiment = self._known_experiment(free) or self._make_experiment(free)
+                if not experiment.is_deleted:
+                    break
+                deleted = deleted or experiment
+            if deleted is not None:
+                notice = f"{deleted.deletion}; runs go to {experiment.name!r}"
+                self._notices += [] if notice in self._notices else [notice]
+            self._experiments[name] = experiment
         return self._experiments[name]
 
-    def _known_experiment(self, name: str) -> str | None:
+    def _known_experiment(self, name: str) -> TrackedExperiment | None:
         try:
             found = self._rest.look_up("experiments/get-by-name", {"experiment_name": name})
         except Refused as error:
             if error.code != "RESOURCE_DOES_NOT_EXIST":
                 raise
             return None
-        return str(found["experiment"]["experiment_id"])
+        return TrackedExperiment.read(found)
 
-    def _make_experiment(self, name: str) -> str:
+    def _make_experiment(self, name: str) -> TrackedExperiment:
         try:
-            return str(self._rest.post("experiments/create", {"name": name})["experiment_id"])
+            return TrackedExperiment(str(self._rest.post("experiments/create", {"name": name})["experiment_id"]), name)
         except Refused:
             if (known := self._known_experiment(name)) is None:  # else another process has created it meanwhile
                 raise
             return known
 
 
-def _pairs(values: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"key": key, "value": str(value)} for key, value in values.items()]
+def _cut(text: str, longest: int) -> str:
+    """Return a text as MLflow accepts it."""
+    text = storable(text)
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _pairs(values: Mapping[str, str], longest: int) -> list[dict[str, str]]:
+    # Letters, digits and few other characters are valid in keys.
+    cut = {storable(key)[:_LONGEST_KEY]: _cut(str(value), longest) for key, value in values.items()}
+    return [{"key": key, "value": value} for key, value in cut.items()]

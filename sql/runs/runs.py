@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 from hypergauge.core.config.settings import LEASE_SECONDS
 from hypergauge.core.files.run_folder import RunEnd
 from hypergauge.sql.ingest.choices import Choice
+from hypergauge.sql.ingest.limits import storable
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import column, first_value, records
 
@@ -120,8 +121,9 @@ def create_runs(connection: Connection, runs: Sequence[NewRun], lease: float = L
                 lease_until = excluded.lease_until
             """,
             [
-                (r.run_id, r.mlflow_run_id, r.workload_id, r.position, r.attempt, r.name, r.owner, r.command,
-                 r.environment, r.collocation, r.devices, Jsonb(r.params), r.host, r.fingerprint,
+                (r.run_id, r.mlflow_run_id, r.workload_id, r.position, r.attempt, storable(r.name), r.owner,
+                 storable(r.command), storable(r.environment), r.collocation, r.devices,
+                 Jsonb({storable(name): storable(value) for name, value in r.params.items()}), r.host, r.fingerprint,
                  r.simulated, r.profilers, Jsonb(dict(r.actions)),
                  None if r.exporters is None else Jsonb(dict(r.exporters)), lease)
                 for r in runs

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import psycopg
 import pytest
-from mlflow.entities import Run
+from mlflow.entities import Run, ViewType
 from mlflow.tracking import MlflowClient
 from psycopg.rows import dict_row
 
@@ -245,6 +245,87 @@ def test_a_wrong_login_is_reported_without_it_and_the_run_continues(
     assert run["status"] == "finished"
     assert "401" in lab.warnings()
     assert "guess" not in lab.warnings()
+
+
+def delete_experiment(lab: Lab, run: dict[str, Any]) -> str:
+    """Delete the experiment of a run in MLflow; return its id there."""
+    [known] = lab.known(run["run_id"])
+    lab.client.delete_experiment(known.info.experiment_id)
+    return str(known.info.experiment_id)
+
+
+@pytest.fixture
+def restored(lab: Lab) -> Iterator[None]:
+    """Restore deleted experiments at the end, since other tests use them."""
+    yield
+    for experiment in lab.client.search_experiments(view_type=ViewType.DELETED_ONLY):
+        lab.client.restore_experiment(experiment.experiment_id)
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_deleted_experiment_is_named_and_replaced(lab: Lab, server: int) -> None:
+    uri = f"http://127.0.0.1:{server}"
+    first = lab.python(uri, LOGGING)
+    for number in (2, 3):
+        lab.events.clear()
+        deleted = delete_experiment(lab, first)
+        first = lab.python(uri, LOGGING)
+        assert (first["status"], first["metrics"]) == ("finished", [("loss", 3, 0.5)])
+        known = lab.assert_complete(first["run_id"], "logged\n")
+        assert lab.client.get_experiment(known.info.experiment_id).name.endswith(f"bench run ({number})")
+        assert f"mlflow experiments restore -x {deleted if number == 2 else ''}" in lab.warnings()
+    script = "import mlflow, os; assert 'MLFLOW_RUN_ID' not in os.environ or mlflow.active_run() is None; mlflow.log_metric('q', 1)"
+    assert lab.python(uri, script)["status"] == "finished"
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_run_whose_experiment_is_deleted_meanwhile_arrives_once_it_is_restored(lab: Lab, server: int) -> None:
+    uri, deleted = f"http://127.0.0.1:{server}", []
+
+    def delete(event: Event) -> None:
+        if event.kind == "started":
+            deleted.append(delete_experiment(lab, {"run_id": event.run_id}))
+
+    run = lab.python(uri, "print('left')", when=delete)
+    assert f"mlflow experiments restore -x {deleted[0]}" in lab.warnings()
+    assert "tries again to deliver the run" in lab.warnings()
+    lab.client.restore_experiment(deleted[0])
+    lab.python(uri, "print('next')")
+    lab.assert_complete(run["run_id"], "left\n")
+
+
+@pytest.mark.parametrize(
+    ("more", "params"),
+    [
+        (["x" * 10_000], 3),
+        (["--long", "x" * 9000], 3),
+        ([f"--{'x' * 300}", "3"], 3),
+        ([f"--p{number}=1" for number in range(300)], 302),
+        (["--note", "caf\udce9"], 3),
+    ],
+    ids=["command", "value", "name", "parameters", "not UTF-8"],
+)
+def test_what_is_too_long_for_mlflow_is_cut(lab: Lab, server: int, more: list[str], params: int) -> None:
+    run = lab.run(f"http://127.0.0.1:{server}", sys.executable, "-c", "print('left')", "--rate", "0.1", *more)
+    assert (run["status"], lab.warnings()) == ("finished", "")
+    [known] = lab.known(run["run_id"])
+    assert (known.info.run_id, known.info.status) == (run["mlflow_run_id"], "FINISHED")
+    assert known.data.params["rate"] == "0.1"
+    assert len(known.data.params) == params
+    assert len(known.data.tags["hypergauge.command"]) <= 8000
+
+
+def test_long_names_are_cut(server: int) -> None:
+    tracking, client = Tracking(f"http://127.0.0.1:{server}"), MlflowClient(f"http://127.0.0.1:{server}")
+    for experiment in ("e" * 600, "e\0\udce9"):
+        name, params = "n" * 600, {"p" * 400: "v" * 9000, "a": "\0"}
+        mlflow_run_id = tracking.create_run("0" * 32, experiment, name, params, {"t" * 400: "v" * 9000})
+        known = client.get_run(mlflow_run_id)
+        assert known.info.run_name == "n" * 249 + "…"
+        assert {len(key): len(value) for key, value in known.data.params.items()} == {250: 6000, 1: 0}
+        assert known.data.tags["t" * 250] == "v" * 7999 + "…"
+        variables = tracking.variables("0" * 32, None, experiment, [], Path("/"))
+        assert client.get_experiment(known.info.experiment_id).name == variables["MLFLOW_EXPERIMENT_NAME"]
 
 
 @pytest.mark.parametrize(
