@@ -14,16 +14,19 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
+from benchmarks.support.servers import installed_timescale
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, DatabaseUnavailable
 from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
+from hypergauge.sql.server.embedded import EmbeddedServer
+from hypergauge.sql.server.programs import Programs
 from hypergauge.sql.transfer.move.move import Moved, move
 from hypergauge.sql.transfer.move.samples import slices
 from hypergauge.sql.transfer.move.target import target_settings
-from tests.conftest import own_database
-from tests.support.data.backups import OTHER, Empty
+from tests.conftest import NewFolder, own_database, running
+from tests.support.data.backups import OTHER, Empty, contents, sums
 from tests.support.data.moves import Stopped, at_line, content, left
 from tests.support.waiting import wait_for
 from tests.support.world import World
@@ -92,6 +95,27 @@ def test_readers_of_the_source_do_not_matter(full: World, flavour: Flavour, empt
     full.connection.close()
     with psycopg.connect(full.database.dsn, user="bench_reader"):
         move(full.database, empty(OTHER[flavour]))
+
+
+@pytest.mark.parametrize("migrated", [False, True])
+def test_a_site_with_roles_is_filled_as_the_page_shows(
+    full: World, flavour: Flavour, new_folder: NewFolder, tmp_path: Path, migrated: bool
+) -> None:
+    """Database, extension, ``roles.sql``, perhaps the schema, then the move as the owner."""
+    expected = left(full)
+    site = EmbeddedServer(new_folder() / "site")
+    if flavour is Flavour.TIMESCALEDB and (site := installed_timescale(new_folder() / "site")) is None:
+        pytest.skip("no TimescaleDB is installed")
+    psql, roles = Programs().folder / "psql", Path(__file__).parents[3] / "sql" / "roles.sql"
+    with running(site) as admin, own_database(admin, timescaledb=flavour is Flavour.TIMESCALEDB) as dsn:
+        subprocess.run([psql, "-qX", "-d", dsn, "-f", roles], check=True)
+        there = Database(Settings(home=tmp_path, dsn=conninfo.make_conninfo(dsn, user="bench_owner")))
+        if migrated:
+            there.open().close()
+        move(full.database, there)
+        with there.session() as connection:
+            assert contents(connection).keys() >= {"bench.runs", "bench.samples"}
+            assert sums(connection) == expected[1]
 
 
 def test_background_jobs_of_the_source_do_not_matter_to_a_plain_owner(
