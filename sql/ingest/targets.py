@@ -204,6 +204,20 @@ def holders(connection: Connection, targets: Sequence[TargetRow]) -> dict[tuple[
     return {(row[0], row[1], row[2]): Holder(*row[3:]) for row in rows}
 
 
+def site_listeners(connection: Connection, host: str) -> list[str]:
+    """Return the names of a host's exporters that a collector of the site scrapes now, from its targets file."""
+    return column(
+        connection,
+        """
+        select distinct listener from targets
+        where host = %s and instance <> '' and instance not like '/%%' and lease_until > now()
+          and last_seen > now() - interval '1 min'  -- on a busy host, single scrapes fail
+        order by listener
+        """,
+        (host,),
+    )
+
+
 def report_targets(
     connection: Connection, states: Mapping[int, TargetState], source: str, lease: float = LEASE_SECONDS
 ) -> list[int]:

@@ -14,12 +14,13 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BenchError
 from hypergauge.core.files.stamps import stamp_of
 from hypergauge.core.services import Service, Stack
+from hypergauge.sql.ingest.targets import site_listeners
 from hypergauge.sql.server.database import Database
 
 if TYPE_CHECKING:
     from hypergauge.collector.discovery.targets import Key, Target
 
-__all__ = ["LocalExporters", "announced_here", "answers"]
+__all__ = ["LocalExporters", "announced_here", "answers", "measured_here"]
 
 # Two changes of a folder within this time may have the same modification time.
 _SETTLED_SECONDS = 1.0
@@ -46,6 +47,22 @@ def announced_here(database: Database, settings: Settings) -> dict[str, str]:
         for one in reachable(announced(database))
         if one.host == here and not _is_own(one.listener, settings.simulate)
     }
+
+
+def measured_here(database: Database, settings: Settings) -> set[str]:
+    """Return the names of this host's exporters that the site has: announced and answering, or scraped by its collector.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        The database does not answer.
+    """
+    if database.embedded:
+        return set()
+    found = {name for name, url in announced_here(database, settings).items() if answers(url)}
+    with database.session() as connection:
+        scraped = site_listeners(connection, socket.gethostname())
+    return found | {name for name in scraped if not _is_own(name, settings.simulate)}
 
 
 def answers(url: str) -> bool:

@@ -17,7 +17,7 @@ from hypergauge.core.services import Service, Stack
 from hypergauge.exporters.serving.registry import ExporterOptions, Registry
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.services.grafana import ensure_grafana
-from hypergauge.stack.services.local_exporters import announced_here, answers
+from hypergauge.stack.services.local_exporters import measured_here
 from hypergauge.stack.services.outdated import require_own_spool, stop_outdated
 from hypergauge.stack.services.start_settings import differences, start_settings
 from hypergauge.stack.services.tracking_server import own_tracking_server, starting_tracking, tracking_uri
@@ -190,9 +190,9 @@ def _start_missing(stack: Stack, settings: Settings, database: Database, notify:
                     starting.enter_context(starting_tracking(stack, settings, database, environment, notify))
                 )
             _open(database)
-        services = announced_here(database, settings)
+        measured = measured_here(database, settings)
         for name, reason in availability(settings).items():
-            if reason is None and not (name in services and answers(services[name])):
+            if reason is None and name not in measured:
                 serve(f"exporter-{name}", "exporter", "run", name, "--own-runs")
         serve("collector", "collector", "run", "--interval", str(settings.interval))
         serve("rules", "rules", "run")

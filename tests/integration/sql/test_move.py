@@ -103,8 +103,10 @@ def test_a_site_with_roles_is_filled_as_the_page_shows(
 ) -> None:
     """Database, extension, ``roles.sql``, perhaps the schema, then the move as the owner."""
     expected = left(full)
-    site = EmbeddedServer(new_folder() / "site")
-    if flavour is Flavour.TIMESCALEDB and (site := installed_timescale(new_folder() / "site")) is None:
+    site: EmbeddedServer | None = EmbeddedServer(new_folder() / "site")
+    if flavour is Flavour.TIMESCALEDB:
+        site = installed_timescale(new_folder() / "site")
+    if site is None:
         pytest.skip("no TimescaleDB is installed")
     psql, roles = Programs().folder / "psql", Path(__file__).parents[3] / "sql" / "roles.sql"
     with running(site) as admin, own_database(admin, timescaledb=flavour is Flavour.TIMESCALEDB) as dsn:
