@@ -93,6 +93,7 @@ def calibrate(
             )
         experiment, workload = session(experiments.next_command_workload)
         session.lock(partial(experiments.lock_command, workload=workload))
+        executor.check_host(session, f"{experiment}/{workload}", jobs.values())
         calibrating = _Calibrating(executor, session, experiment, workload, limits, report)
         return f"{experiment}/{workload}", calibrating.run(jobs, Random(seed))
 

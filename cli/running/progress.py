@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from hypergauge.core.config.settings import Settings
+from hypergauge.core.system.other_processes import HostCpu
 from hypergauge.core.system.signals import surviving_the_terminal
 from hypergauge.dashboards.terminal.output import OutputCopies
 from hypergauge.dashboards.terminal.progress import Progress
@@ -32,8 +33,10 @@ __all__ = ["on_batch_system", "on_this_host"]
 def on_this_host(settings: Settings, *, quiet: bool = False, copies_output: bool = False) -> Iterator[LocalExecutor]:
     """Provide the executor of this host with the local stack; show progress, and the output if `copies_output`."""
     from hypergauge.scheduler.executors.local import LocalExecutor
+    from hypergauge.scheduler.plan.quiet_host import QuietHost
     from hypergauge.scheduler.tracking.tracking import Tracking
 
+    quiet_host = QuietHost(HostCpu(settings.home), allowed=settings.quiet_cores)  # measures from here on
     with _shown(Progress(quiet=quiet, lines=copies_output)) as (progress, stack):
         output = OutputCopies(settings.runs_dir) if copies_output else None
         local = stack.enter_context(local_stack(settings, progress.notify))
@@ -44,6 +47,7 @@ def on_this_host(settings: Settings, *, quiet: bool = False, copies_output: bool
             tracking=Tracking(local.tracking_uri),
             inventory=inventory(settings.simulate, settings.home),
             report=lambda event: show(progress, event, output),
+            quiet_host=quiet_host,
         )
 
 

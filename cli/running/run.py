@@ -11,7 +11,14 @@ from rich.markup import escape
 from hypergauge.cli.common import warn
 from hypergauge.cli.help import Commands
 from hypergauge.cli.running.critical import report_critical
-from hypergauge.cli.running.options import OutputLimit, Timeout
+from hypergauge.cli.running.options import (
+    QUIET_HOST_SECONDS,
+    OutputLimit,
+    QuietHost,
+    QuietHostTimeout,
+    Timeout,
+    longest_wait,
+)
 from hypergauge.cli.running.progress import on_this_host
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.system.foreground import Foreground
@@ -66,6 +73,8 @@ def run(
         typer.Option(metavar="NAMES", help="Exporters and profilers, as in a file: 'smi@100ms+perf', or 'none'."),
     ] = "",
     repeat: Annotated[int, typer.Option(metavar="N", help="Run it N times, one after the other.")] = 1,
+    quiet_host: QuietHost = False,
+    quiet_host_timeout: QuietHostTimeout = None,
     timeout: Timeout = None,
     output_limit: OutputLimit = None,
 ) -> None:
@@ -73,7 +82,8 @@ def run(
     from hypergauge.scheduler.requests.command_line import command_line_job
     from hypergauge.scheduler.requests.single_run import run_command
 
-    policy = Policy(timeout, repeat=repeat).validate()
+    waits = longest_wait(quiet_host, quiet_host_timeout, QUIET_HOST_SECONDS)
+    policy = Policy(timeout, repeat=repeat, quiet_host=waits).validate()
     settings = Settings.load(output_limit=output_limit)
     gpus = inventory(settings.simulate, settings.home)
     job = command_line_job(

@@ -13,7 +13,14 @@ from rich.markup import escape
 from hypergauge.cli.common import console, primary
 from hypergauge.cli.help import Commands
 from hypergauge.cli.running.critical import report_critical
-from hypergauge.cli.running.options import OutputLimit, Timeout
+from hypergauge.cli.running.options import (
+    QUIET_HOST_SECONDS,
+    OutputLimit,
+    QuietHost,
+    QuietHostTimeout,
+    Timeout,
+    longest_wait,
+)
 from hypergauge.cli.running.plan_tables import show_partitions, show_plan
 from hypergauge.cli.running.progress import on_batch_system, on_this_host
 from hypergauge.core.config.settings import Settings
@@ -88,6 +95,8 @@ def schedule(
         float | None,
         typer.Option(metavar="SECONDS", help=f"Longest wait of --cooldown; by default {COOLDOWN_SECONDS:g}."),
     ] = None,
+    quiet_host: QuietHost = False,
+    quiet_host_timeout: QuietHostTimeout = None,
     into: Annotated[bool, typer.Option("--into", help="Add to an experiment that belongs to another file.")] = False,
     output_limit: OutputLimit = None,
     executor: Annotated[
@@ -111,8 +120,9 @@ def schedule(
     if rerun not in (None, "failed", "all"):
         raise BadRequest(f"--rerun is 'failed' or 'all', not {rerun!r}")
     policy = Policy(
-        timeout, workload_timeout, retries, fail_fast, repeat, _cooldown(cooldown, cooldown_timeout)
-    ).validate()
+        timeout, workload_timeout, retries, fail_fast, repeat, longest_wait(cooldown, cooldown_timeout, COOLDOWN_SECONDS),
+        longest_wait(quiet_host, quiet_host_timeout, QUIET_HOST_SECONDS),
+    ).validate()  # fmt: skip
     if from_run is not None:
         _check_repetition(alone=file is None and not (rerun or into or detach or repeat != 1), executor=executor)
         _repeat(settings, from_run, policy, show=dry_run)
@@ -220,10 +230,6 @@ def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) ->
             _settle(executor, outcomes)
     if any(outcome.status != "finished" for outcome in outcomes):
         raise typer.Exit(1)
-
-
-def _cooldown(wanted: bool, limit: float | None) -> float | None:
-    return COOLDOWN_SECONDS if wanted and limit is None else limit
 
 
 def run_file(

@@ -40,6 +40,7 @@ VARIABLES = {
     "lease": "BENCH_LEASE",
     "grace": "BENCH_GRACE",
     "peak_flops": "BENCH_PEAK_FLOPS",
+    "quiet_cores": "BENCH_QUIET_CORES",
 }
 _PATHS = ("home", "tariff", "web_config")
 # Settings that are not strings, with their types in bench.toml.
@@ -49,6 +50,7 @@ _NUMBERS = {
     "lease": "a number of seconds",
     "grace": "a number of seconds",
     "peak_flops": "a number of floating-point operations per second",
+    "quiet_cores": "a number of cores",
 }
 # Sections outside `Settings`, which travel to other processes.
 _SECTIONS = ("environments", "profilers", "rules", "actions", "slurm")
@@ -56,7 +58,7 @@ _SECTIONS = ("environments", "profilers", "rules", "actions", "slurm")
 EXECUTORS = "hypergauge.executors"
 _KINDS_OF_NUMBERS: Mapping[str, tuple[type, ...]] = {
     "interval": (int, float), "output_limit": (int, str), "lease": (int, float), "grace": (int, float),
-    "peak_flops": (int, float),
+    "peak_flops": (int, float), "quiet_cores": (int, float),
 }  # fmt: skip
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT]i?)?B)?", re.IGNORECASE)
 _UNITS = {"": 1} | {unit + i: base ** (n + 1) for n, unit in enumerate("kmgt") for i, base in (("", 1000), ("i", 1024))}
@@ -108,6 +110,9 @@ class Settings:
     peak_flops
         Peak FLOPS of a GPU whose model is not in ``bench.gpu_peaks``, or of a host without GPUs, such as ``4.2e12``. By
         default such runs have no model FLOPs utilization.
+    quiet_cores
+        Cores that other processes may use on a host that counts as quiet, see
+        [schedules](schedules.md#other-programs-on-the-host). By default 0.3, or 5 % of the cores if that is more.
     """
 
     home: Path
@@ -125,6 +130,7 @@ class Settings:
     lease: float = LEASE_SECONDS
     grace: float = 5.0
     peak_flops: float | None = None
+    quiet_cores: float | None = None
 
     @classmethod
     def load(
@@ -152,7 +158,11 @@ class Settings:
         found |= {name: value for name, value in flags.items() if value is not None}
         if "output_limit" in found:
             found["output_limit"] = _size("output_limit", found["output_limit"])
-        found |= {name: _number(name, found[name]) for name in ("lease", "grace", "peak_flops") if name in found}
+        found |= {
+            name: _number(name, found[name])
+            for name in ("lease", "grace", "peak_flops", "quiet_cores")
+            if name in found
+        }
         found |= {name: Path(found[name]).expanduser().absolute() for name in _PATHS if found.get(name)}
         if "artifacts" in found and "://" not in found["artifacts"]:
             found["artifacts"] = str(Path(found["artifacts"]).expanduser().absolute())
@@ -174,6 +184,8 @@ class Settings:
             raise BadRequest(f"grace is {self.grace:g} s, but must lie between 0 s and a day")
         if self.peak_flops is not None and not 0 < self.peak_flops < 1e24:
             raise BadRequest(f"peak_flops is {self.peak_flops:g}, but must be a number of FLOPS above 0")
+        if self.quiet_cores is not None and not 0 <= self.quiet_cores < 1e6:
+            raise BadRequest(f"quiet_cores is {self.quiet_cores:g}, but must be a number of cores, 0 or more")
         return self
 
     @property

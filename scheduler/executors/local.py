@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from hypergauge.core.config.settings import Settings
-from hypergauge.core.errors import BadRequest
+from hypergauge.core.errors import BadRequest, GpuUnavailable
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.polling import wait_until
 from hypergauge.gpu import Gpu, Inventory
+from hypergauge.gpu.vendors import NVIDIA
 from hypergauge.scheduler.devices.devices import Devices
 from hypergauge.scheduler.events import Event, Outcome, Report
 from hypergauge.scheduler.executors.base import LOCAL, Stopping, WorkloadFile
+from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.plan.cooldown import Cooldown
 from hypergauge.scheduler.plan.file_plan import WriteBack
 from hypergauge.scheduler.plan.iterations import Iteration, JobsToRun
 from hypergauge.scheduler.plan.plan import PlannedRun, PlannedWorkload
 from hypergauge.scheduler.plan.policy import Policy
+from hypergauge.scheduler.plan.quiet_host import QuietHost
 from hypergauge.scheduler.provenance.manifest import ManifestWriter
 from hypergauge.scheduler.supervision import end_lost_run, is_supervised, was_seen
 from hypergauge.scheduler.tracking.delivery import deliver, deliver_backlog
@@ -46,6 +50,8 @@ class LocalExecutor:
     ----------
     tracking
         MLflow server; ``None`` to use the database alone.
+    quiet_host
+        Warning about other programs, or wait for their end; ``None`` for neither.
     """
 
     database: Database
@@ -55,6 +61,7 @@ class LocalExecutor:
     report: Report
     name: str = LOCAL
     stopping: Stopping = field(default_factory=Stopping)
+    quiet_host: QuietHost | None = None
     _cooldown: Cooldown | None = None
     _gpus: list[Gpu] = field(default_factory=list)
 
@@ -75,7 +82,9 @@ class LocalExecutor:
         )
 
     def begin(self, session: Session, workloads: Sequence[PlannedWorkload], policy: Policy) -> None:
-        """Prepare the cooldown between workloads."""
+        """Prepare the waits before workloads."""
+        if self.quiet_host is not None:
+            self.quiet_host.limit = policy.quiet_host
         if policy.cooldown is not None:
             host = platform.node()
             words = dict.fromkeys(word for one in workloads for run in one.runs for word in run.row.devices)
@@ -119,11 +128,21 @@ class LocalExecutor:
         return None
 
     def prepare(self, session: Session, iteration: Iteration, jobs: JobsToRun) -> None:
-        """Remove devices that dead schedulers left, and wait for the cooldown."""
+        """Remove devices that dead schedulers left, and wait for the cooldown and a quiet host."""
         self.clear_devices(session)
-        if self._cooldown is not None and jobs.start and not jobs.attach:
-            gpus = list(dict.fromkeys(gpu for job in jobs.start for gpu in job.devices or ()))
-            self._cooldown.before_workload(gpus, self._gpus, partial(self._note, iteration.label))
+        if jobs.start and not jobs.attach:
+            if self._cooldown is not None:
+                self._cooldown.before_workload(_gpus(jobs.start), self._gpus, partial(self._note, iteration.label))
+            self.check_host(session, iteration.label, jobs.start)
+
+    def check_host(self, session: Session, label: str, jobs: Iterable[Job]) -> None:
+        """Warn that other programs use the host before a workload starts, or wait for their end."""
+        if self.quiet_host is not None:
+            self.quiet_host.before_workload(
+                partial(self._other_programs, session, _gpus(jobs)),
+                partial(self._note, label),
+                partial(self._warn, label),
+            )
 
     def open(self, workload: PlannedWorkload, file: WorkloadFile, policy: Policy, began: float | None) -> Workload:
         """Return the runner of a workload's jobs; `began` is its first release, in Unix seconds."""
@@ -170,8 +189,25 @@ class LocalExecutor:
         if (host := session(runs.host_of, run_id)) != platform.node():
             raise BadRequest(f"run {run_id[:8]} is running on host {host}; schedule the file there")
 
-    def _warn(self, label: str, message: str) -> None:
-        self.report(Event("warning", label, message=message))
+    def _other_programs(self, session: Session, gpus: Iterable[Gpu]) -> dict[str, list[str]]:
+        """Return the names of programs on GPUs that are of no run, by the GPU's label."""
+        assert self.quiet_host is not None
+        programs = {}
+        for gpu in gpus:
+            if gpu.vendor != NVIDIA:
+                continue
+            with contextlib.suppress(GpuUnavailable):
+                layout, ours = self.devices.without_ours(session, gpu.uuid)
+                if others := sorted(layout.pids - ours):
+                    programs[gpu.label] = [self.quiet_host.cpu.name(pid) for pid in others]
+        return programs
 
     def _note(self, label: str, message: str) -> None:
         self.report(Event("note", label, message=message))
+
+    def _warn(self, label: str, message: str) -> None:
+        self.report(Event("warning", label, message=message))
+
+
+def _gpus(jobs: Iterable[Job]) -> list[Gpu]:
+    return list(dict.fromkeys(gpu for job in jobs for gpu in job.devices or ()))

@@ -34,6 +34,8 @@ class Policy:
         Number of repetitions of all workloads.
     cooldown
         Longest wait for the cooldown before each workload, in seconds; ``None`` for no cooldown.
+    quiet_host
+        Longest wait for a quiet host before each workload, in seconds; ``None`` for no wait.
     """
 
     timeout: float | None = None
@@ -42,6 +44,7 @@ class Policy:
     fail_fast: bool = False
     repeat: int = 1
     cooldown: float | None = None
+    quiet_host: float | None = None
 
     def validate(self) -> Policy:
         """Validate the values; return the policy itself.
@@ -55,6 +58,7 @@ class Policy:
             "--timeout": self.timeout,
             "--workload-timeout": self.workload_timeout,
             "--cooldown-timeout": self.cooldown,
+            "--quiet-host-timeout": self.quiet_host,
         }
         for name, value in seconds.items():
             if value is not None and not 0 < value < math.inf:

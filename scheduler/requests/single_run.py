@@ -54,7 +54,9 @@ def run_command(
         if policy.repeat > 1:
             session.lock(partial(experiments.lock_command, workload=workload))
         planned = PlannedWorkload(experiment, workload, ())
+        executor.begin(session, [], policy)
         for left in reversed(range(policy.repeat)):
+            executor.check_host(session, f"{experiment}/{workload}", [job])
             opened = executor.workload(planned, _NAME, policy)
             opened.delivers, opened.foreground = waits or left > 0, foreground
             if foreground is not None:
@@ -89,6 +91,8 @@ def repeat_run(
         executor.clear_devices(session)
         for difference in differences(earlier.files, executor.manifest_writer.begin([job]).files(job)):
             warn(difference)
+        executor.begin(session, [], policy or Policy())
+        executor.check_host(session, earlier.label, [job])
         return run_with_retries(policy or Policy(), partial(executor.workload, planned, name), [job], [], warn)
 
 

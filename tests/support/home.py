@@ -159,7 +159,8 @@ class Home:
     def environment(self) -> dict[str, str]:
         """Environment of a shell with only the home and `variables` set."""
         others = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "MLFLOW_"))}
-        return {**others, "BENCH_HOME": str(self.path), **self.variables}
+        # What else runs on the host of the tests decides whether it is quiet.
+        return {**others, "BENCH_HOME": str(self.path), "BENCH_QUIET_CORES": "100000", **self.variables}
 
     @contextlib.contextmanager
     def stack(self) -> Iterator[Self]:

@@ -48,6 +48,8 @@ def load(
         )
     if policy.cooldown is not None:
         raise BadRequest(f"--cooldown waits for this host, but with {option} other hosts run the workloads")
+    if policy.quiet_host is not None:
+        raise BadRequest(f"--quiet-host waits for this host, but with {option} other hosts run the workloads")
     # Without reasons: only the hosts know which exporters work there.
     file = checks.load(path, None, dict.fromkeys(exporters), reactions)
     refuse_rows(system, file)

@@ -16,13 +16,17 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import GpuUnavailable
 from hypergauge.core.files.run_folder import RunEnd, RunFolder, SupervisorState
 from hypergauge.core.pages import Page
+from hypergauge.core.system.other_processes import HostCpu
 from hypergauge.core.system.processes import boot_id, identity
 from hypergauge.gpu import inventory, load
 from hypergauge.gpu.mig import MigControl, NotPermitted
 from hypergauge.scheduler.devices.devices import Devices
 from hypergauge.scheduler.devices.mps import MpsDaemon
+from hypergauge.scheduler.events import Event
+from hypergauge.scheduler.executors.local import LocalExecutor
 from hypergauge.scheduler.experiment.cells import Collocation
 from hypergauge.scheduler.job import Job, job_from_command
+from hypergauge.scheduler.plan.quiet_host import QuietHost
 from hypergauge.sql.runs import provisioned_devices
 from hypergauge.sql.runs.provisioned_devices import Holder
 from hypergauge.sql.schema.flavour import Flavour
@@ -249,6 +253,23 @@ def test_a_gpu_with_other_processes_is_refused(host: Host, gpu: int, collocation
     assert f"is in use by process {os.getpid()} (" in str(caught.value)
     assert str(caught.value).endswith("), which is not a run of this scheduler")
     assert (host.there(), host.recorded()) == ([], [])
+
+
+def test_a_program_of_no_run_on_a_gpu_is_named_before_the_start(host: Host, database: Database) -> None:
+    def processes(handle: object) -> list[SimpleNamespace]:
+        return [SimpleNamespace(pid=os.getpid())]
+
+    events: list[Event] = []
+    quiet_host = QuietHost(HostCpu(host.settings.home), allowed=1e6)
+    found = inventory(host.settings.simulate, host.settings.home)
+    executor = LocalExecutor(database, host.settings, None, found, events.append, quiet_host=quiet_host)
+    control = MigControl(Overridden(host.nvml, nvmlDeviceGetComputeRunningProcesses=processes))
+    executor.__dict__["devices"] = Devices(host.settings, control)
+    executor.check_host(host.session, "20/1", [host.job(2, "-")])
+    name = quiet_host.cpu.name(os.getpid())
+    assert [(one.kind, one.label, one.message) for one in events] == [
+        ("warning", "20/1", f"GPU 2 has {name}: the times of runs will say little; --quiet-host waits")
+    ]
 
 
 def test_mig_mode_is_refused_where_it_is_not_what_it_takes(host: Host) -> None:

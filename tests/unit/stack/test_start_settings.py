@@ -18,7 +18,7 @@ from hypergauge.stack.services.start_settings import describe, differences, star
 
 HOME = Settings(home=Path("/home/me"))
 # Read by each command itself, carried to each run, or (`home`) the same for all services of a stack.
-OF_COMMANDS = {"home", "grafana_url", "output_limit", "tariff", "web_config", "executor", "peak_flops"}
+OF_COMMANDS = {"home", "grafana_url", "output_limit", "tariff", "web_config", "executor", "peak_flops", "quiet_cores"}
 
 
 def service(name: str, settings: Settings) -> Service:
