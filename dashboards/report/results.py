@@ -98,7 +98,9 @@ def _order(entry: Entry) -> tuple[int, ...]:
 def _failed(found: Report) -> Iterator[Result]:
     if early := [run for run in found.runs if run.ended_early]:
         named = [f"{run.full_label} {run.name}".rstrip() + f" ({run.reason or run.status})" for run in early]
-        yield Result("Not finished", listed(named, _MOST_NAMED, "; "), "runs")
+        yield Result(
+            "Not finished", f"{listed(named, _MOST_NAMED, '; ')}: {len(early)} of {len(found.runs)} runs", "runs"
+        )
 
 
 def _sharing(found: Report) -> Iterator[Result]:

@@ -83,7 +83,8 @@ _PARTS = {"gpu": "GPUs", "cpu": "CPU packages", "dram": "memory", "system": "the
 _MOST_SOFTWARE, _MAIN_SOFTWARE = 6, 2
 # Suffixes of a value.
 _SHARED = "†"
-_WITH_IDLE = "‡"
+# One that lacks a part, or has one too much.
+_WITH_IDLE = _INCOMPLETE = "‡"
 _OF_HOST = "§"
 # Prefix of a change.
 _OTHER_WORK = "≠ "
@@ -217,11 +218,15 @@ def _cell(entry: Entry, key: str, software: Sequence[str]) -> Cell:
 
 def _notes(entries: Sequence[Entry], keys: Sequence[str]) -> list[str]:
     notes = [SIMULATED_NOTE] if any(entry.simulated for entry in entries) else []
-    marks = {_scope_mark(entry, key) for entry in entries for key in keys}
+    marks = "".join(_scope_mark(entry, key) for entry in entries for key in keys)
     if _SHARED in marks:
         notes.append(f"{_SHARED} of the whole GPU or shared with other runs: not the run's own")
-    if _WITH_IDLE in marks:
+    if any(is_of_energy(key) and key in entry.values and entry.has_idle_energy for entry in entries for key in keys):
         notes.append(f"{_WITH_IDLE} includes idle energy of its GPUs")
+    if incomplete := {_TITLES.get(key, key): None for key in keys for entry in entries if key in entry.incomplete}:
+        notes.append(
+            f"{_INCOMPLETE} measured for less than 90% of the time, or by fewer than five readings: {', '.join(incomplete)}"
+        )
     kinds = {entry.energy_parts for entry in entries if any(is_of_total(key) and key in entry.values for key in keys)}
     until = {entry.energy_parts for entry in entries if ENERGY_TO_TARGET in keys and ENERGY_TO_TARGET in entry.values}
     if len(until) == 1:  # else it is that of the GPUs
@@ -279,11 +284,12 @@ def _deviation(entry: Entry, key: str) -> str:
 
 
 def _scope_mark(entry: Entry, key: str) -> str:
+    incomplete = _INCOMPLETE if key in entry.incomplete else ""
     if is_of_energy(key) and key in entry.values and entry.has_idle_energy:
         return _WITH_IDLE
     if key.startswith("gpu_") or key == MFU:
-        return _SHARED if entry.scopes.get(key) in ("device", "host") else ""
-    return _OF_HOST if entry.scopes.get(key) == "host" else ""
+        return (_SHARED if entry.scopes.get(key) in ("device", "host") else "") + incomplete
+    return (_OF_HOST if entry.scopes.get(key) == "host" else "") + incomplete
 
 
 def _change(entry: Entry, key: str) -> str:

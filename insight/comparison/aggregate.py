@@ -129,6 +129,7 @@ def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry], lack
         simulated=any(entry.simulated for entry in group), energy_method="+".join(methods) or None,
         host_energy_method="+".join(host_methods) or None,
         coverage=min(own, default=None), gpu_coverage=min(covered, default=None), intervals=intervals,
+        incomplete=frozenset(key for entry in group for key in entry.incomplete),
         target=group[0].target, missing=missing,
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ __all__ = [
     "ENERGY_TO_TARGET",
     "EPOCH_ENERGY",
     "FLOPS_RATE",
+    "LEAST_COVERAGE",
     "MFU",
     "PARTS",
     "SAMPLES_PER_JOULE",
@@ -71,6 +72,10 @@ _COST = "cost_"
 # Energy method of a run alone on whole GPUs, without attribution by an exporter.
 WHOLE_GPU = "whole_gpu"
 _ATTRIBUTED = "gpu_energy_attributed"
+# Below this share of a run's time, its means and totals are incomplete.
+LEAST_COVERAGE = 0.9
+# The kernel keeps the peak, however seldom it is read.
+_KEPT = ("memory_peak",)
 # Quantities that are not real electricity on simulated GPUs.
 _ELECTRIC = frozenset({"gpu_power", _ATTRIBUTED, "gpu_energy_idle", "gpu_energy_other"})
 # Each measured GPU has at least one of these.
@@ -176,6 +181,8 @@ class ColumnValues:
         Share of the run's time in which its own processes were measured, 0 to 1.
     gpu_coverage
         Share of the run's time in which its GPU was measured; ``None`` without a GPU.
+    incomplete
+        Columns that lack a part: measured for less than `LEAST_COVERAGE` of the time, or by too few readings.
     """
 
     values: Mapping[str, float]
@@ -184,6 +191,7 @@ class ColumnValues:
     energy_method: str | None
     coverage: float
     gpu_coverage: float | None
+    incomplete: frozenset[str] = frozenset()
 
 
 def values_of(
@@ -207,6 +215,7 @@ def values_of(
             chosen.setdefault(one.quantity, one)
     values: dict[str, float] = {}
     scopes: dict[str, str] = {}
+    incomplete: set[str] = set()
     method = facts.energy_method
     for column in COLUMNS:
         summary = chosen.get(column.quantity)
@@ -220,29 +229,30 @@ def values_of(
         if summary is None or value is None or (scope is None and summary.scope == "host" and column.own):
             continue
         values[column.key], scopes[column.key] = value, summary.scope
+        if column.quantity not in _KEPT and (summary.coverage < LEAST_COVERAGE or summary.few):
+            incomplete.add(column.key)
     return ColumnValues(
         values,
         scopes,
         {quantity: _quantity(one) for quantity, one in sorted(chosen.items())},
         method if ENERGY_KEY in values else None,
-        _coverage(found, duration),
+        _coverage(found),
         _gpu_coverage(found, facts, duration),
+        frozenset(incomplete),
     )
 
 
-def _coverage(found: Iterable[Summary], duration: float | None) -> float:
-    own = (one.seen or 0.0 for one in found if (one.quantity, one.scope) == ("cpu_usage", "process"))
-    return min(1.0, next(own, 0.0) / duration) if duration else 0.0
+def _coverage(found: Iterable[Summary]) -> float:
+    return next((one.coverage for one in found if (one.quantity, one.scope) == ("cpu_usage", "process")), 0.0)
 
 
 def _gpu_coverage(found: Iterable[Summary], facts: GpuFacts, duration: float | None) -> float | None:
     if not facts.gpus or not duration:
         return None
-    seconds = dict.fromkeys(_MEASURED, 0.0)
-    for one in found:
-        if one.quantity in seconds and one.scope in ("instance", "device"):
-            seconds[one.quantity] = max(seconds[one.quantity], one.seen or 0.0)
-    return min(1.0, max(seconds.values()) / duration)
+    return max(
+        (one.coverage for one in found if one.quantity in _MEASURED and one.scope in ("instance", "device")),
+        default=0.0,
+    )
 
 
 def _quantity(one: Summary) -> dict[str, Any]:

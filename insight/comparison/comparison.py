@@ -199,7 +199,9 @@ def _run_entry(
         run.label, run.name, run.status, (run,), values, measured.scopes, final, measured.quantities,
         simulated=facts.simulated, energy_method=measured.energy_method, energy_divided=facts.energy_divided,
         host_energy_method=facts.host_energy_method,
-        coverage=coverage, gpu_coverage=measured.gpu_coverage, intervals=(interval,) if interval else (),
+        coverage=coverage, gpu_coverage=measured.gpu_coverage,
+        # Of a running run the last samples are on their way.
+        incomplete=frozenset() if run.status == "running" else measured.incomplete, intervals=(interval,) if interval else (),
     )  # fmt: skip
 
 

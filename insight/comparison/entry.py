@@ -70,8 +70,9 @@ class Entry:
         Parts of its total energy: of ``gpu``, ``cpu``, ``dram``, or ``system`` for all of them.
     host_energy_method
         The exporter's method of attribution of the others than the GPU's.
-    energy_method, coverage, gpu_coverage
-        See `hypergauge.insight.comparison.columns.ColumnValues`; of a workload, all methods joined by ``+``, and the least coverage.
+    energy_method, coverage, gpu_coverage, incomplete
+        See `hypergauge.insight.comparison.columns.ColumnValues`; of a workload, all methods joined by ``+``, the least coverage, and
+        the columns that are incomplete for any of its runs.
         The coverage is ``None`` if rows chose exporters without that of processes.
     """
 
@@ -95,6 +96,7 @@ class Entry:
     host_energy_method: str | None = None
     coverage: float | None = 0.0
     gpu_coverage: float | None = None
+    incomplete: frozenset[str] = frozenset()
     intervals: tuple[Interval, ...] = ()
     target: str | None = None
     missing: tuple[Missing, ...] = ()
@@ -160,6 +162,7 @@ def _run(entry: Entry) -> dict[str, Any]:
         **{f"final_{key}": value for key, value in entry.software.items()},
         "coverage": entry.coverage,
         "gpu_coverage": entry.gpu_coverage,
+        "incomplete": sorted(entry.incomplete),
         "gpu_energy_method": entry.energy_method,
         "host_energy_method": entry.host_energy_method,
         "energy_parts": entry.energy_parts,
@@ -199,6 +202,7 @@ def _group(entry: Entry) -> dict[str, Any]:
         "spread": {key: {"min": low, "max": high} for key, (low, high) in entry.spread.items()},
         "coverage": entry.coverage,
         "gpu_coverage": entry.gpu_coverage,
+        "incomplete": sorted(entry.incomplete),
         "gpu_energy_method": entry.energy_method,
         "host_energy_method": entry.host_energy_method,
         "energy_parts": entry.energy_parts,

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hypergauge.insight.comparison import neighbours
-from hypergauge.insight.comparison.columns import COLUMNS
+from hypergauge.insight.comparison.columns import COLUMNS, LEAST_COVERAGE
 from hypergauge.insight.comparison.comparison import Comparison
 from hypergauge.insight.comparison.neighbours import Changes
 from hypergauge.sql.queries.notices import Fact, Notice, Reason, chart_notices, notices
@@ -19,14 +19,13 @@ from hypergauge.sql.server.database import Connection
 
 __all__ = ["Trust", "trust"]
 
-# Below this share of a run's time, its means and totals are incomplete.
-_LEAST_COVERAGE = 0.9
 # Notices of charts that apply to comparisons as well. A comparison marks scopes at each metric, and has its own
 # coverage of the compared part.
 _OF_CHARTS = (
     "not_finite",
     "sources_differ",
     "intervals_differ",
+    "few_samples",
     "utilization_overstates",
     "throttled",
     "shared_resource",
@@ -158,7 +157,7 @@ def _incomplete(comparison: Comparison) -> Iterator[Fact]:
         if entry.gpu_coverage is not None and not all(run.chose_no_gpus for run in entry.runs)
     }
     for code, shares in (("partial_process_coverage", own), ("partial_gpu_coverage", gpus)):
-        if low := {label: share for label, share in shares.items() if share < _LEAST_COVERAGE}:
+        if low := {label: share for label, share in shares.items() if share < LEAST_COVERAGE}:
             yield Fact(code, list(low), {"shares": list(low.values())})
 
 

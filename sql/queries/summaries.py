@@ -39,7 +39,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Summary of a run's quantity over all devices, in the canonical unit; `seen` is the duration without gaps, in seconds."""
+    """Summary of a run's quantity over all devices, in the canonical unit.
+
+    Attributes
+    ----------
+    seen
+        Duration without gaps, in seconds.
+    coverage
+        Share of the time of the run, or of its part, that was measured; see ``measured_share``.
+    few
+        Whether its mean is one of too few readings of a gauge; see ``is_of_few``.
+    """
 
     run_id: str
     quantity: str
@@ -54,6 +64,8 @@ class Summary:
     p95: float | None
     total: float | None
     seen: float | None
+    coverage: float = 0.0
+    few: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +190,8 @@ def gpus(connection: Connection, run_ids: Sequence[str]) -> dict[str, frozenset[
 
 def summaries(connection: Connection, run_ids: Sequence[str]) -> list[Summary]:
     """Return the summaries of runs over all devices. For each quantity the narrowest scope that covers the run comes first."""
-    return _summaries(connection, "run_summary_of(%(runs)s, null) s", {"runs": list(run_ids)})
+    source = "run_summary_of(%(runs)s, null) s"
+    return _summaries(connection, source, "coalesce(ended_at, now()) - started_at", {"runs": list(run_ids)})
 
 
 def summaries_between(
@@ -194,18 +207,23 @@ def summaries_between(
         "times": [one.times for one in intervals],
         "quantities": None if quantities is None else list(quantities),
     }
-    return _summaries(connection, source, values)
+    return _summaries(connection, source, "(select sum(upper(x) - lower(x)) from unnest(times) x)", values)
 
 
-def _summaries(connection: Connection, source: str, values: dict[str, Any]) -> list[Summary]:
+def _summaries(connection: Connection, source: str, lasted: str, values: dict[str, Any]) -> list[Summary]:
+    """Return the summaries of a source; `lasted` is the SQL expression of the time that each covers."""
     with connection.cursor(row_factory=class_row(Summary)) as cursor:
         return cursor.execute(
             f"""
             with requested as materialized (
-                select run_id, exclusive(run_id) as alone from runs where run_id = any(%(runs)s))
+                select run_id, exclusive(run_id) as alone, started_at, ended_at from runs where run_id = any(%(runs)s)
+            ), counted as materialized (
+                select * from counted_quantities(%(runs)s))
             select s.run_id, s.quantity, coalesce(m.unit, '') as unit, s.scope, n, seconds, mean, min, max, p50, p95,
-                   total, coalesce(seen, seconds) as seen
-            from {source} join requested using (run_id)
+                   total, coalesce(seen, seconds) as seen,
+                   measured_share(coalesce(seen, seconds), n, extract(epoch from {lasted})::float8, counts) as coverage,
+                   is_of_few(n, counts) as few
+            from {source} join requested using (run_id) left join counted using (run_id, quantity)
             left join (select distinct on (quantity) quantity, unit from metrics order by quantity, origin) m using (quantity)
             where s.run_id = any(%(runs)s) and s.metric is null and s.device is null
             order by s.quantity, scope_width(s.scope, requested.alone)

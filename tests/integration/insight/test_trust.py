@@ -226,6 +226,44 @@ def test_runs_that_chose_their_exporters_are_not_partly_measured(world: World) -
     assert kept == [(one, {"host": 10, "nvml": 0.5}), (two, {})]
 
 
+@pytest.mark.parametrize(
+    ("readings", "share", "few"), [([2], 2 / 22, False), ([2, 12], 12 / 22, False), ([2, 12, 22], 1, True)]
+)
+def test_a_slow_exporter_of_a_short_run_is_the_same_everywhere(
+    world: World, readings: list[int], share: float, few: bool
+) -> None:
+    """The run chose 10 s; between runs the exporter is read each second, which is not the run's interval."""
+    made = world.run(START, START + 22.1, exporters={"nvml": 10.0, "process": 10.0}, gpu="GPU-1")
+    labels, dts = {"UUID": "GPU-1"}, [2.0, *[10.0] * (len(readings) - 1)]
+    around = [START + at for at in (*range(-60, 0), *range(23, 90))]
+    world.write(world.gauge("bench_gpu_sm_active_ratio", around, [0.0] * len(around), labels, "nvml"))
+    for at, dt in zip(readings, dts, strict=True):
+        world.write(world.gauge("bench_gpu_sm_active_ratio", [START + at], [0.9], labels, "nvml", dt=dt))
+    ends = [(10, 10.0), (20, 10.0), (22, 2.0)]
+    for at, dt in ends:
+        world.write(world.gauge(CPU, [START + at], [1.0], {"run_id": made}, "process", dt=dt))
+    for state in ("computed", "stored"):
+        found = compare(world.connection, ["20"])
+        [entry] = found.entries
+        assert entry.gpu_coverage == pytest.approx(share, abs=0.01), state
+        assert entry.incomplete == {"gpu_sm_active"}
+        [[*_, cells]] = sheet(found, ["gpu_sm_active", "cpu_utilization"]).lines
+        assert [cell.text for cell in cells] == ["90%‡", "1.00 cores"]
+        notices = {one.code: one for one in trust(world.connection, found).notices}
+        assert ("few_samples" in notices) is few
+        assert "partial_coverage" not in notices, "named as that of GPUs"
+        assert ("partial_gpu_coverage" in notices) is not few
+        lines = "select quantity, round(share::numeric, 2)::float8, every from chart_lines(%s, '{gpu_sm_active,cpu_usage}', 9)"
+        assert sorted(world.connection.execute(lines, ([made],))) == [
+            ("cpu_usage", pytest.approx(1, abs=0.01), 10),
+            ("gpu_sm_active", pytest.approx(share, abs=0.01), 10),
+        ], state
+        quality = world.connection.execute("select coverage, interval_seconds from run_quality").fetchall()
+        assert quality == [(pytest.approx(1, abs=0.01), 10)], state
+        world.connection.execute("select summarise(run_id) from runs")
+    assert world.connection.execute("select intervals from runs").fetchall() == [({"nvml": 10, "process": 10},)]
+
+
 def test_what_measuring_costs_is_named_where_it_was_calibrated(world: World) -> None:
     """By the calibration that measured as much or more, and has the smallest upper end."""
     for number, every in ((1, 1), (2, 5)):

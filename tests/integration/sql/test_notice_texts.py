@@ -112,6 +112,10 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "threads: partial coverage in 20/1/1 (40%).",
     ),
     (
+        "few_samples", RUNS, {"metrics": ["gpu_utilization"], "samples": [1, 3]},
+        "gpu_utilization: a mean of few readings in 20/1/1 (1), 20/2/1 (3).",
+    ),
+    (
         "utilization_overstates", RUNS[:1], {"metrics": ["gpu_utilization"], "better": "gpu_sm_active"},
         "gpu_utilization: the share of time in which any kernel ran; gpu_sm_active, measured in 20/1/1, is how busy the GPU was.",
     ),

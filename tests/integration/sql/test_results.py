@@ -133,8 +133,13 @@ def test_a_verdict_names_the_best_of_the_finished_runs(world: World) -> None:
     fail(world, runs[3], "stopped")
     assert (
         one(world, "select failed from run_verdict(%s)", runs)
-        == "1 of 4 failed: 20/1/3 train; 1 of 4 stopped: 20/1/4 train"
+        == "2 of 4: 1 failed: 20/1/3 train; 1 stopped: 20/1/4 train"
     )
+    again = world.run(START + 300, START + 400, position=3, attempt=2)
+    assert one(world, "select failed from run_verdict(%s)", [*runs, again]) == "1 of 4 stopped: 20/1/4 train", (
+        "each row counts once, by its latest attempt"
+    )
+    world.connection.execute("delete from runs where run_id = %s", (again,))
     fail(world, runs[3], "finished")
     world.connection.execute("update runs set status = 'running', ended_at = null where run_id = %s", (runs[0],))
     assert one(world, "select failed from run_verdict(%s)", runs) == "1 of 4 failed: 20/1/3 train; 1 running"

@@ -270,12 +270,9 @@ $$;
 -- cores during the run. `overhead` needs the stored summary, since a host's cores are many series.
 create or replace view run_quality as
 select r.run_id,
-       -- 0 for a run without samples: `least` ignores null.
        case when q.seen > 0 or r.exporters is null or r.exporters ? 'process' then
-       least(1, coalesce(q.seen, 0) / greatest(extract(epoch from coalesce(r.ended_at, now()) - r.started_at), 1e-6))::float8
-           end as coverage,
-       coalesce(case when q.n < 3 then usual_interval(r.run_id, q.series_id) end,
-                sampling_interval(q.seen, q.n, q.series_id, r.started_at, coalesce(r.ended_at, now())),
+       measured_share(q.seen, q.n, extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8, true) end as coverage,
+       coalesce(case when q.n > 0 then run_interval(r.run_id, q.series_id) end,
                 (select min(seconds::float8) from jsonb_each_text(r.intervals) as i(exporter, seconds)
                  where not r.exporters ? 'process')) as interval_seconds,
        m.simulated, m.profiled, m.shared,
@@ -308,21 +305,6 @@ begin
         or p_from < (select raw_cutoff from retention)
            and exists (select from samples_10m where series_id = any(p_series) and runset_id = any(p_sets)
                        and bucket >= p_from - interval '10 min' and bucket < p_to);
-end $$;
-
--- Return the seconds between scrapes of a series in some run sets. Few samples show too little: then those that the run chose
--- count, else those around it.
-drop function if exists bench_internal.listener_interval(integer, integer[], timestamptz, timestamptz, float8);
-create or replace function bench_internal.listener_interval(
-    p_run text, p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz, p_chosen float8
-) returns float8 language plpgsql stable as $$
-begin
-    if (select count(*) from (select from bounded_samples
-                              where series_id = p_series and runset_id = any(p_sets) and time >= p_from and last >= p_from
-                                and time < p_to and first < p_to and dt > 0 limit 5) few) = 5 then
-        return scrape_interval(p_series, p_sets, p_from, p_to);
-    end if;
-    return coalesce(p_chosen, usual_interval(p_run, p_series), scrape_interval(p_series, p_sets, p_from, p_to));
 end $$;
 
 -- Return the exporters that measured runs, by their series; for a running run, those of all series of its resources whose targets

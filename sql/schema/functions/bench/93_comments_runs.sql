@@ -126,14 +126,14 @@ comment on column run_list.coverage is 'share of the run in which its processes 
 comment on column run_list.simulated is 'whether its GPUs are simulated';
 comment on column run_list.profiled is 'whether a profiler was attached';
 comment on column run_list.shared is 'whether it shared its GPU with other runs, or its host where it had no GPU';
-comment on column run_list.interval_seconds is 'seconds between samples, without the parts at the run''s start and end; of a run with fewer than three samples, the usual ones of its exporter';
+comment on column run_list.interval_seconds is 'seconds between scrapes of its processes'' exporter, see `runs.intervals`; of a run with few samples those that it chose, else the usual ones';
 comment on column run_list.throttled is 'whether heat or power reduced the clocks of its GPUs at some time; null where that was not measured';
 comment on column run_list.overhead is 'share of its host''s cores that exporters used meanwhile, 0 to 1; null where unknown';
 
 comment on view run_quality is 'Quality of each run''s measurements.';
 comment on column run_quality.run_id is 'run';
 comment on column run_quality.coverage is 'share of the run in which its processes were measured, 0 to 1; gaps of which only the mean is known do not count';
-comment on column run_quality.interval_seconds is 'seconds between samples, without the parts at the run''s start and end; of a run with fewer than three samples, the usual ones of its exporter';
+comment on column run_quality.interval_seconds is 'seconds between scrapes of its processes'' exporter, see `runs.intervals`; of a run with few samples those that it chose, else the usual ones';
 comment on column run_quality.simulated is 'whether its GPUs are simulated';
 comment on column run_quality.profiled is 'whether a profiler was attached';
 comment on column run_quality.shared is 'whether it shared its GPU with other runs, or its host where it had no GPU';

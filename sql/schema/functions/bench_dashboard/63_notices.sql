@@ -1,12 +1,13 @@
 -- Notices of charts: facts to know before curves are compared.
 
 -- Return the series that `run_chart` draws for runs and quantities: scope, metrics, and whether it is drawn. For ended runs
--- also the share of their time that was measured (1 for a gauge that lacks less than an interval), the sampling interval in
--- seconds (a rough one where no other run of the quantity has a different one), and whether there is no sample at all.
+-- also the share of their time that was measured (see `measured_share`), the interval of their exporter in seconds, whether there is
+-- no sample at all, and whether there are `few`, of `n`, see `is_of_few`.
+drop function if exists bench_dashboard.chart_lines(text[], text[], integer, text[]);
 create or replace function bench_dashboard.chart_lines(p_runs text[], p_quantities text[], p_max_series integer,
                                        p_scopes text[] default null)
 returns table (run_id text, run text, quantity text, scope text, metrics text[], share float8, every float8, empty boolean,
-               drawn boolean)
+               drawn boolean, few boolean, n bigint)
 language sql stable as $$
     with requested as materialized (
         select r.run_id, run_label(w, r) as run, r.ended_at is not null as ended,
@@ -23,22 +24,14 @@ language sql stable as $$
         from requested a join run_sources(array(select run_id from requested), p_quantities) s using (run_id)
         where s.counts and case when p_scopes is null then s.narrowest else s.scope = any(p_scopes) end
         group by a.run_id, a.run, a.ended, a.lasted, a.started_at, a.ended_at, a.nth, s.quantity, s.scope
-    ), lines as (
-        select c.*, x.n, x.seconds, x.seen, x.seen / nullif(x.n - 1, 0) as rough
-        from chosen c left join measured x using (run_id, quantity, scope)
     ), paced as (
-        select l.*, s.counts,
-               -- Samples are read only where intervals may differ: a rough one of 30 samples is at most a tenth too long.
-               case when min(n) over one >= 30 and max(rough) over one < 1.3 * min(rough) over one then rough
-                    when seen > 0 then coalesce(case when n < 3 then usual_interval(run_id, series_id) end,
-                                                sampling_interval(seen, n, series_id, started_at, ended_at)) end as every
-        from lines l join series s using (series_id) window one as (partition by l.quantity)
+        select c.*, s.counts, x.n, x.seconds, x.seen,
+               case when x.seen > 0 then run_interval(c.run_id, c.series_id) end as every
+        from chosen c left join measured x using (run_id, quantity, scope)
+        left join counted_quantities(p_runs) s using (run_id, quantity)
     )
-    -- A gauge has no value between its last reading and the end of the run, for less than an interval.
-    select run_id, run, quantity, scope, metrics,
-           case when counts is not true and lasted - seen < every then 1 else seen / nullif(lasted, 0) end,
-           every, ended and coalesce(seconds, 0) = 0,
-           p_max_series is null or dense_rank() over (partition by quantity order by nth) <= p_max_series
+    select run_id, run, quantity, scope, metrics, case when seen is not null then measured_share(seen, n, lasted, counts) end, every, ended and coalesce(seconds, 0) = 0,
+           p_max_series is null or dense_rank() over (partition by quantity order by nth) <= p_max_series, is_of_few(n, counts), n
     from paced
 $$;
 
@@ -120,6 +113,9 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         select 'partial_coverage', quantity, array_agg(run order by nth),
                jsonb_build_object('shares', array_agg(share order by nth))
         from measured where share < 0.9 group by quantity
+        union all
+        select 'few_samples', quantity, array_agg(run order by nth), jsonb_build_object('samples', array_agg(n order by nth))
+        from measured where few and share >= 0.9 group by quantity
         union all
         select 'utilization_overstates', 'gpu_utilization', array_agg(run order by nth),
                jsonb_build_object('better', 'gpu_sm_active')

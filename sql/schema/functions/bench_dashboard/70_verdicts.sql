@@ -50,19 +50,28 @@ returns text language sql immutable as $$
     from marked
 $$;
 
--- Return the runs that did not finish: `none of 8`, `1 of 8 failed: 21/1/1 tokenize (timeout); 1 of 8 stopped: 21/1/2 train; 1 running`.
+-- Return the rows of runs that did not finish, by the latest of their attempts among these, which is the one count of failures:
+-- `none of 8`, `1 of 8 failed: 21/1/1 tokenize (timeout)`, `2 of 8: 1 failed: 21/1/1 tokenize; 1 stopped: 21/1/2 train; 1 running`.
 create or replace function bench_internal.unfinished(p_runs text[]) returns text language sql stable as $$
-    select case when count(*) = count(*) filter (where status = 'finished') then 'none of ' || count(*)
+    with latest as (
+        select distinct on (r.workload_id, r.position) r.run_id, r.status, r.status = 'stopped' as stopped,
+               ended_early(r.status) and r.status <> 'stopped' as failed
+        from runs r where r.run_id = any(p_runs) order by r.workload_id, r.position, r.attempt desc
+    ), counted as (
+        select count(*) as n, count(*) filter (where failed) as n_failed, count(*) filter (where stopped) as n_stopped,
+               count(*) filter (where status = 'running') as n_running, count(*) filter (where status = 'pending') as n_pending,
+               some_of(array_agg(concat(title, ' (' || nullif(status, 'failed') || ')') order by nth) filter (where failed)) as failures,
+               some_of(array_agg(title order by nth) filter (where stopped)) as stops
+        from latest join titled_runs(p_runs) t using (run_id)
+    )
+    select case when n_failed + n_stopped + n_running + n_pending = 0 then 'none of ' || n
                 else concat_ws('; ',
-                    case when bool_or(failed) then format('%s of %s failed: %s', count(*) filter (where failed), count(*),
-                         some_of(array_agg(concat(title, ' (' || nullif(status, 'failed') || ')') order by nth) filter (where failed))) end,
-                    case when bool_or(stopped) then format('%s of %s stopped: %s', count(*) filter (where stopped), count(*),
-                         some_of(array_agg(title order by nth) filter (where stopped))) end,
-                    nullif(count(*) filter (where status = 'running'), 0) || ' running',
-                    nullif(count(*) filter (where status = 'pending'), 0) || ' not started') end
-    from (select r.status, r.status = 'stopped' as stopped, ended_early(r.status) and r.status <> 'stopped' as failed, t.title, t.nth
-          from runs r join titled_runs(p_runs) t using (run_id)) x
-    having count(*) > 0
+                    case when n_failed > 0 and n_stopped > 0
+                         then format('%s of %s: %s failed: %s; %s stopped: %s', n_failed + n_stopped, n, n_failed, failures, n_stopped, stops)
+                         when n_failed > 0 then format('%s of %s failed: %s', n_failed, n, failures)
+                         when n_stopped > 0 then format('%s of %s stopped: %s', n_stopped, n, stops) end,
+                    nullif(n_running, 0) || ' running', nullif(n_pending, 0) || ' not started') end
+    from counted where n > 0
 $$;
 
 -- Return the best of energies, see `best_of`, or the reason why there is none. `p_runs` are all runs of the comparison.

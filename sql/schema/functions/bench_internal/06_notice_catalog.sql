@@ -40,6 +40,7 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('sources_differ', 'warning', '{metrics,sources}', 'sources that differ between runs'),
            ('intervals_differ', 'warning', '{metrics,interval_seconds}', 'intervals that differ between runs'),
            ('partial_coverage', 'warning', '{metrics,shares}', 'a quantity measured for less than 90 % of the time'),
+           ('few_samples', 'warning', '{metrics,samples}', 'a mean of fewer than five readings of a gauge'),
            ('utilization_overstates', 'warning', '{metrics,better}', 'GPU utilization although `better` was measured'),
            ('throttled', 'warning', '{shares}', 'throttled GPU clocks, with the share of the time'),
            ('exporter_overhead', 'warning', '{shares}', 'exporters that took more than 1 % of the host''s cores'),

@@ -243,6 +243,9 @@ returns text language sql immutable as $$
         when 'intervals_differ' then format('read %s.', notice_every(p_runs, p_values -> 'interval_seconds'))
         when 'partial_coverage' then
             format('partial coverage in %s.', notice_runs(p_runs, p_values -> 'shares'))
+        when 'few_samples' then
+            format('a mean of few readings in %s.', (select some_of(array_agg(format('%s (%s)', run, n) order by nth))
+                from rows from (unnest(p_runs), jsonb_array_elements_text(p_values -> 'samples')) with ordinality as x (run, n, nth)))
         when 'utilization_overstates' then
             format('the share of time in which any kernel ran; %s, measured in %s, is how busy the GPU was.', p_values ->> 'better', some_of(p_runs))
         when 'throttled' then format('GPU clocks were throttled for a part of the time in %s.',
@@ -332,6 +335,7 @@ create or replace function bench_dashboard.notice_title(p_code text) returns tex
         when 'sources_differ' then 'different sources'
         when 'intervals_differ' then 'different intervals'
         when 'partial_coverage' then 'gaps in the data'
+        when 'few_samples' then 'means of few readings'
         when 'utilization_overstates' then 'GPU utilization overstated'
         when 'throttled' then 'throttled GPUs'
         when 'exporter_overhead' then 'overhead of exporters'

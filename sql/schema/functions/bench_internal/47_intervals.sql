@@ -33,14 +33,15 @@ begin
         where usual is not null);  -- `least` of null and 60 is 60
 end $$;
 
--- Return the usual seconds between samples of a series, for a run with too few of them to show it: from samples around the run, else
--- those stored with its summary; null where unknown. A process has no samples around its run: of these the interval that the run
--- chose counts, else that of the same target's series of the host and the GPUs.
+-- Return the usual seconds between samples of a series, for a run with too few of them to show it: those that the run chose for
+-- its exporter, else those around the run, else those stored with its summary; null where unknown. A process has no samples around
+-- its run: of these the same target's series of the host and the GPUs count.
 create or replace function bench_internal.usual_interval(p_run text, p_series integer) returns float8 language plpgsql stable as $$
 begin
     return (
         select coalesce(
-            case when p.kind = 'process' then (r.exporters ->> t.listener)::float8 end,
+            -- Between runs an exporter may be scraped more often.
+            (r.exporters ->> t.listener)::float8,
             -- An imported run brings no samples around it, and its series have no target.
             case when s.target_id is null and r.summarised
                  then (select min(seconds::float8) from jsonb_each_text(r.intervals) as i (exporter, seconds)
@@ -59,22 +60,57 @@ begin
         where r.run_id = p_run and s.series_id = p_series);
 end $$;
 
--- Return the sampling interval of a run in seconds, from the summary of a quantity: `p_seen` seconds in `p_n` samples. Where these are
--- few it is that of a series' samples, as long as they are stored: the run cuts the first and the last one short.
-create or replace function bench_internal.sampling_interval(
-    p_seen float8, p_n bigint, p_series integer, p_from timestamptz, p_to timestamptz
+drop function if exists bench_internal.listener_interval(integer, integer[], timestamptz, timestamptz, float8);
+drop function if exists bench_internal.sampling_interval(float8, bigint, integer, timestamptz, timestamptz);
+
+-- Return the seconds between scrapes of a series in some run sets of a run. Few samples show too little: see `usual_interval`.
+create or replace function bench_internal.listener_interval(
+    p_run text, p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz, p_chosen float8
 ) returns float8 language plpgsql stable as $$
 begin
-    return coalesce(
-        case when p_n < 100 then
-            (select case when max(n) < 3 then max(dt)
-                         else percentile_disc(0.5) within group (order by dt) filter (where nth between 2 and n - 1) end
-             from (select dt::float8, row_number() over (order by time) as nth, count(*) over () as n
-                   from bounded_samples
-                   where series_id = p_series and time > p_from and last > p_from and time <= p_to and first <= p_to
-                     and dt > 0) found) end,
-        p_seen / nullif(greatest(p_n - 1, least(p_n, 1)), 0));
+    if (select count(*) from (select from bounded_samples
+                              where series_id = p_series and runset_id = any(p_sets) and time >= p_from and last >= p_from
+                                and time < p_to and first < p_to and dt > 0 limit 5) few) = 5 then
+        return scrape_interval(p_series, p_sets, p_from, p_to);
+    end if;
+    return coalesce(p_chosen, usual_interval(p_run, p_series), scrape_interval(p_series, p_sets, p_from, p_to));
 end $$;
+
+-- Return the seconds between scrapes of a series in a run: the interval of its exporter that every display shows. It is stored with
+-- the summary, see `measuring_listeners`, and computed for a run without one.
+create or replace function bench_internal.run_interval(p_run text, p_series integer) returns float8 language plpgsql stable as $$
+begin
+    return (
+        select coalesce(case when r.summarised then (r.intervals ->> t.listener)::float8 end,
+                        listener_interval(p_run, p_series, x.sets, x.low, x.high, (r.exporters ->> t.listener)::float8))
+        from runs r cross join series s left join targets t using (target_id)
+        cross join lateral (select array_agg(runset_id) as sets, min(started_at) as low, max(coalesce(ended_at, 'infinity')) as high
+                            from run_sets where run_id = p_run and place_id = s.place_id) x
+        where r.run_id = p_run and s.series_id = p_series);
+end $$;
+
+-- Return the share of the seconds of a run, or of a part of it, that were measured, 0 to 1: the one computation of coverage. `p_seen`
+-- are the seconds without gaps in `p_n` samples. A gauge has no value between its last reading and the end of the run: less than an
+-- interval does not count as unmeasured, from three readings on. A counter misses nothing there.
+create or replace function bench_internal.measured_share(p_seen float8, p_n bigint, p_seconds float8, p_counts boolean) returns float8
+language sql immutable as $$
+    select case when p_counts is not true and p_n >= 3 and p_seconds - p_seen < p_seen / (p_n - 1) then 1
+                else least(1, coalesce(p_seen, 0) / greatest(p_seconds, 1e-6)) end
+$$;
+
+-- Return whether a mean is one of too few readings of a gauge to stand for a run. A counter's mean is exact.
+create or replace function bench_internal.is_of_few(p_n bigint, p_counts boolean) returns boolean language sql immutable as $$
+    select p_counts is not true and p_n between 1 and 4
+$$;
+
+-- Return whether the quantities of runs are read from counters, by the catalog; by the sources of a metric that it lacks.
+create or replace function bench_internal.counted_quantities(p_runs text[]) returns table (run_id text, quantity text, counts boolean)
+language sql stable as $$
+    select rs.run_id, s.quantity, bool_and(coalesce(m.kind = 'counter', s.counts, false))
+    from (select distinct run_id, place_id from run_sets where run_id = any(p_runs)) rs
+    join series s using (place_id) left join metrics m using (metric_id)
+    group by rs.run_id, s.quantity
+$$;
 
 -- Return the time of the first sample of a series in some run sets; null without samples.
 create or replace function bench_internal.first_sample(p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz)
