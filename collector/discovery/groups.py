@@ -12,7 +12,8 @@ from hypergauge.core.config.model import Items, Refused, Section
 
 __all__ = ["Group"]
 
-_LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+# Any text, as in Prometheus 3; PostgreSQL stores neither a NUL nor invalid UTF-8.
+_LABEL = re.compile("[^\0\ud800-\udfff]+")
 
 
 class Group(Section):
@@ -28,7 +29,7 @@ class Group(Section):
     def _names(cls, labels: dict[Scalar, Scalar]) -> dict[Scalar, Scalar]:
         for name in labels:
             if not _LABEL.fullmatch(name):
-                message = f"{str(name)!r} cannot be a label's name: letters, digits and underscores only"
+                message = f"{str(name)!r} cannot be a label's name: it is empty, or contains invalid UTF-8 or a NUL"
                 raise Refused(name, message, at_key=True)
         return labels
 

@@ -22,8 +22,8 @@ Action = Literal[
 ]  # fmt: skip
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
-_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
-_NAME_TEMPLATE = re.compile(r"(?:(?:[a-zA-Z_]|\$(?:\{\w+\}|\w+))+\w*)+", re.ASCII)
+# A label's name is any text, as in Prometheus 3; PostgreSQL stores neither a NUL nor invalid UTF-8.
+_NAME = re.compile("[^\0\ud800-\udfff]+")
 _REFERENCE = re.compile(r"\$(?:\$|(\w+)|\{(\w+)\})")
 _NEED_TARGET = ("replace", "hashmod", "lowercase", "uppercase", "keepequal", "dropequal")
 
@@ -60,10 +60,9 @@ class Rule:
             raise RuleRefused("modulus", "hashmod needs a modulus above 0")
         if self.action in _NEED_TARGET and not self.target_label:
             raise RuleRefused("target_label", f"{self.action} needs a target_label")
-        template = _NAME_TEMPLATE if self.action == "replace" else _NAME
-        if self.action in _NEED_TARGET and not template.fullmatch(self.target_label):
+        if self.action in _NEED_TARGET and not _NAME.fullmatch(self.target_label):
             raise RuleRefused("target_label", f"{self.target_label!r} cannot be a label's name")
-        if self.action == "labelmap" and not _NAME_TEMPLATE.fullmatch(self.replacement):
+        if self.action == "labelmap" and not _NAME.fullmatch(self.replacement):
             raise RuleRefused("replacement", f"{self.replacement!r} cannot be a label's name")
         for name in self._unused():
             if getattr(self, name) != getattr(_DEFAULTS, name):
@@ -137,8 +136,8 @@ def _apply_to_names(rule: Rule, labels: dict[str, str]) -> None:
     for name, value in list(labels.items()):
         found = compiled(rule.regex).fullmatch(name)
         if rule.action == "labelmap":
-            if found is not None:
-                _set(labels, _expand(rule.replacement, found), value)
+            if found is not None and (mapped := _expand(rule.replacement, found)):
+                _set(labels, mapped, value)
         elif (found is not None) == (rule.action == "labeldrop"):
             del labels[name]
 

@@ -144,7 +144,7 @@ def test_all_errors_are_reported_together() -> None:
         ("13:5", "'http_headers' is a field of Prometheus's that is not supported here"),
         ("17:16", "not a regular expression of RE2: missing ): abc(def"),
         ("18:9", "hashmod needs a modulus above 0"),
-        ("23:18", "'a-b' cannot be a label's name: letters, digits and underscores only"),
+        ("23:18", "'' cannot be a label's name: it is empty, or contains invalid UTF-8 or a NUL"),
         ("25:14", "job_name is missing"),
         ("29:21", "the timeout must lie above 0 and not above the interval, 5s"),
         ("30:5", "unknown key 'consult_sd_configs'"),

@@ -34,7 +34,26 @@ CASES: list[tuple[dict[str, str], list[dict[str, Any]], dict[str, str] | None]] 
     ({"a": "boo"}, [{"source_labels": ("a",), "regex": "f.*", "target_label": "b", "replacement": "bar"}], {"a": "boo"}),
     ({"a": "foo"}, [{"source_labels": ("a",), "target_label": "b"}], {"a": "foo", "b": "foo"}),
     ({"a": "foo", "b": "bar"}, [{"source_labels": ("a",), "target_label": "b", "replacement": ""}], {"a": "foo"}),
-    ({"a": "foo"}, [{"source_labels": ("a",), "regex": "f(.*)", "target_label": "$1-x", "replacement": "x"}], None),
+    ({"a": "foo"}, [{"source_labels": ("a",), "regex": "f(.*)", "target_label": "$1-x", "replacement": "x"}], {"a": "foo", "oo-x": "x"}),
+    ({"a": "foo"}, [{"source_labels": ("a",), "regex": "foo(.*)", "target_label": "$1", "replacement": "x"}], {"a": "foo"}),
+    (
+        {"utf-8.label": "line1\nline2"},
+        [{"source_labels": ("utf-8.label",), "regex": "line1.*line2", "target_label": "d", "replacement": "match${1}"}],
+        {"utf-8.label": "line1\nline2", "d": "match"},
+    ),
+    (
+        {"a": "line1\nline2"},
+        [{"source_labels": ("a",), "regex": "line1.*line2", "target_label": "utf-8.label${1}", "replacement": "match${1}"}],
+        {"a": "line1\nline2", "utf-8.label": "match"},
+    ),
+    (
+        {"a": "line1\nline2"},
+        [
+            {"source_labels": ("a",), "regex": "(line1).*(?P<second>line2)", "target_label": "label1_${1}", "replacement": "val_${second}"},
+            {"source_labels": ("a",), "regex": "(line1).*(?P<second>line2)", "target_label": "label2_$1", "replacement": "val_$second"},
+        ],
+        {"a": "line1\nline2", "label1_line1": "val_line2", "label2_line1": "val_line2"},
+    ),
     (
         {"a": "some-name-value"},
         [{"source_labels": ("a",), "regex": "some-([^-]+)-([^,]+)", "target_label": "${1}", "replacement": "${2}"}],
@@ -43,7 +62,7 @@ CASES: list[tuple[dict[str, str], list[dict[str, Any]], dict[str, str] | None]] 
     (
         {"a": "some-na-me-value"},
         [{"source_labels": ("a",), "regex": "some-(.+)-([^-]+)", "target_label": "${1}", "replacement": "${2}"}],
-        {"a": "some-na-me-value"},
+        {"a": "some-na-me-value", "na-me": "value"},
     ),
     (
         {"__meta_sd_tags": "path:/secret,job:some-job,label:foo=bar"},
@@ -131,10 +150,10 @@ def test_rules_after_a_drop_are_skipped() -> None:
         ({"action": "replace"}, "target_label", "replace needs a target_label"),
         ({"action": "hashmod", "target_label": "a"}, "modulus", "hashmod needs a modulus above 0"),
         ({"action": "lowercase"}, "target_label", "lowercase needs a target_label"),
-        ({"target_label": "a-b"}, "target_label", "'a-b' cannot be a label's name"),
-        ({"action": "lowercase", "target_label": "${x}"}, "target_label", "cannot be a label's name"),
+        ({"target_label": "a\0b"}, "target_label", r"'a\x00b' cannot be a label's name"),
+        ({"action": "lowercase", "target_label": "a\ud800"}, "target_label", "cannot be a label's name"),
         ({"action": "uppercase", "target_label": "a", "replacement": "x"}, "replacement", "uppercase does not use"),
-        ({"action": "labelmap", "replacement": "a-b"}, "replacement", "'a-b' cannot be a label's name"),
+        ({"action": "labelmap", "replacement": ""}, "replacement", "'' cannot be a label's name"),
         ({"action": "labeldrop", "source_labels": ("a",)}, "source_labels", "labeldrop does not use source_labels"),
         ({"action": "labelkeep", "separator": ","}, "separator", "labelkeep does not use separator"),
         ({"action": "keepequal", "target_label": "a", "regex": "x"}, "regex", "keepequal does not use regex"),

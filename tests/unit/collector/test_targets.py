@@ -137,7 +137,7 @@ BAD = [
     ("- targets: [a:1]\n  labels: {on: [1]}\n", "2:16", "expected a string"),
     ('- targets: [a:1]\n  labels: {rack: "a\\0b"}\n', "2:18", r"'a\x00b' cannot be a label's value"),
     ('- targets: [a:1]\n  labels: {rack: "a\\ud800"}\n', "2:18", r"'a\ud800' cannot be a label's value"),
-    ("- targets: [a:1]\n  labels: {a-b: x}\n", "2:12", "'a-b' cannot be a label's name"),
+    ("- targets: [a:1]\n  labels: {'': x}\n", "2:12", "'' cannot be a label's name"),
     ("- targets: [a:1]\n  labels: {a: x, a: y}\n", "2:18", "'a' stands here twice"),
     (
         "- targets: [a:1]\n  labels: {__scheme__: htps}\n",
