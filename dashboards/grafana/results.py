@@ -19,6 +19,7 @@ __all__ = [
     "change",
     "colored",
     "colored_by",
+    "repetitions",
     "run_results",
     "swatch",
     "verdict",
@@ -80,6 +81,11 @@ def colored_by(rows: str, ref: str = "C") -> Json:
     return query(
         f"select title as value, ' ' as text, ({literals(COLORS)})[color::integer + 1] as color from {rows}", ref=ref
     )
+
+
+def repetitions(attempted: str) -> str:
+    """Return the SQL column of the finished repetitions ``n``, as ``3 of 4`` if further ones were `attempted`."""
+    return f"""concat(n, case when n < {attempted} then ' of ' || ({attempted}) end) as "Repetitions\""""
 
 
 def swatch() -> Json:
@@ -186,7 +192,7 @@ def run_results(runs: str, *, baseline: str, key: str, name: str, **more: Any) -
                        coalesce(energy_of, 'not known') as "Energy", energy_change as "Δ energy",
                        last as "Last value", last_change as "Δ last",
                        concat(lpad(round(100 * sm_active::numeric)::text, 3, U&'\\2007'), sm_mark) as "SM %",
-                       case when f.shared then 'shared' else 'exclusive' end as "GPU use", n as "Repetitions", cpu as "CPU cores",
+                       case when f.shared then 'shared' else 'exclusive' end as "GPU use", {repetitions("n + failed")}, cpu as "CPU cores",
                        concat(lpad(round(100 * utilization::numeric)::text, 3, U&'\\2007'), utilization_mark) as "GPU util. %", run_id,
                        floor(extract(epoch from f.started_at) * 1000)::bigint as from_ms,
                        ceil(extract(epoch from coalesce(f.ended_at, now())) * 1000)::bigint as to_ms

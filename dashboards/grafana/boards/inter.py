@@ -103,7 +103,7 @@ def _table() -> Json:
                 select title as "{results.SWATCH}", title as "Workload", runs as "Runs", unfinished as "Not finished",
                        clock_text(seconds) as "Duration", seconds_change as "Δ time", throughput as "Throughput",
                        throughput_change as "Δ rate", per_run / 1000 as "kJ per run", per_run_change as "Δ per run",
-                       coalesce(energy_of, 'not known') as "Energy", n as "Repetitions", energy / 1000 as "GPU kJ",
+                       coalesce(energy_of, 'not known') as "Energy", {results.repetitions("attempted")}, energy / 1000 as "GPU kJ",
                        energy_change as "Δ energy", workload_id, experiment_id
                 from {_RESULTS} order by n = 0, throughput desc nulls last, seconds
                 """

@@ -128,14 +128,15 @@ $$;
 -- Return the results of workloads: the means over the passes in which every row finished, or the latest attempts where there is no
 -- such pass. The first have changes against the workload `p_baseline`.
 --
--- `n` counts these passes, `failed` the latest attempts that ended early, `unfinished` also those that run or wait. The duration is null
+-- `n` counts these passes, `attempted` all that began, `failed` the latest attempts that ended early, `unfinished` also those that run or wait. The duration is null
 -- where the latest attempts ran in several passes. The throughput is a software metric's means, added up over the runs of a pass, or
 -- finished runs per hour. Energy is that above idle where each run has one, else that of whole GPUs, idle included, where each run had
 -- its own. `repeated` has the values behind the means `seconds`, `throughput` and `per_run`.
+drop function if exists bench_dashboard.workload_results(integer[], text, text);
 create or replace function bench_dashboard.workload_results(p_workloads integer[], p_throughput text, p_baseline text default null)
 returns table (workload_id integer, experiment_id integer, title text, color text, stroke text, runs bigint, failed bigint,
                unfinished bigint, n bigint, seconds float8, seconds_change text, throughput float8, throughput_change text, energy float8,
-               energy_of text, energy_change text, per_run float8, per_run_change text, repeated jsonb) language sql stable as $$
+               energy_of text, energy_change text, per_run float8, per_run_change text, repeated jsonb, attempted bigint) language sql stable as $$
     with attempts as materialized (
         select r.workload_id, r.run_id, r.status, r.started_at, coalesce(r.ended_at, now()) as until,
                row_number() over (partition by r.workload_id, r.position order by r.attempt desc) = 1 as latest
@@ -152,7 +153,7 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
         select workload_id, run_id, status, started_at, until, pass, case when complete then pass end as repetition, complete
         from counted where complete or not repeated and latest
     ), logged as (
-        select run_id, avg(value) as throughput from software_metrics
+        select run_id, case when count(value) = count(*) then avg(value) end as throughput from software_metrics
         where run_id = any(array(select run_id from chosen)) and key = p_throughput group by run_id
     ), works as materialized (
         select run_id, program from run_works(array(select run_id from chosen))
@@ -192,7 +193,8 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
            case when other and x.energy_of = b.energy_of then change_of_work(same, x.energy, b.energy) end,
            mean_of_all(x.per_run),
            case when other and x.energy_of = b.energy_of then change_of_work(same, x.per_run, b.per_run) end,
-           jsonb_build_object('seconds', x.seconds, 'throughput', x.throughput, 'per_run', x.per_run)
+           jsonb_build_object('seconds', x.seconds, 'throughput', x.throughput, 'per_run', x.per_run),
+           (select count(distinct pass) from passed p where p.workload_id = x.workload_id)
     from together x join workload_titles(p_workloads) t using (workload_id) join workloads w using (workload_id)
     join (select workload_id, count(*) filter (where ended_early(status)) as failed,
                  count(*) filter (where status <> 'finished') as unfinished
