@@ -10,6 +10,7 @@ import pytest
 from hypergauge.collector.discovery.discovery import read_targets
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.sharing.leases import Leases
+from hypergauge.insight.comparison import columns
 from hypergauge.sql.ingest.catalog import catalog_kinds, packaged_kinds
 from tests.support.collector.scraped_target import Scraped
 from tests.support.world import HOST, World, rows
@@ -105,6 +106,21 @@ def test_a_metric_with_the_name_of_a_quantity_is_not_that_quantity(world: World,
         ("my_metric", "my_metric", 1),
     ]
     assert rows(world, "select distinct unit from run_samples where run_id = %s", run) == [("",)]
+
+
+def test_no_metric_has_the_name_of_a_column_of_comparisons(world: World) -> None:
+    keys = {
+        value
+        for name, value in vars(columns).items()
+        if name.isupper() and isinstance(value, str) and not name.startswith("_")
+    }
+    keys = (
+        keys - {columns.WHOLE_GPU} | {column.key for column in columns.COLUMNS} | columns._OF_WHOLE | columns._OF_SCRIPT
+    )
+    catalog = {name for (name,) in rows(world, "select distinct quantity from metrics")}
+    assert set(rows(world, "select computed_names()")[0][0]) == keys - catalog
+    names = rows(world, "select own_quantity('mfu'), own_quantity('exported_mfu'), own_quantity('my_mfu')")
+    assert names == [("exported_mfu", "exported_exported_mfu", "my_mfu")]
 
 
 def test_the_packaged_kinds_are_those_of_the_database(world: World) -> None:

@@ -17,10 +17,20 @@ create or replace function bench_internal.catalog_row(p_metric text, p_labels js
     order by (select count(*) from jsonb_object_keys(m.match)) desc limit 1
 $$;
 
+-- Return the names of values that comparisons compute, which no metric may take.
+create or replace function bench_internal.computed_names() returns text[] language sql immutable as $$
+    select array['duration_seconds', 'makespan_seconds', 'cpu_utilization', 'cpu_seconds', 'peak_memory_bytes', 'disk_read_bytes',
+        'disk_write_bytes', 'gpu_peak_memory_bytes', 'gpu_power_watts', 'gpu_energy_joules', 'cpu_energy_joules', 'dram_energy_joules',
+        'system_energy_joules', 'energy_joules', 'energy_per_epoch_joules', 'energy_per_step_joules', 'energy_per_sample_joules',
+        'samples_per_joule', 'tokens_per_joule', 'steps_per_second', 'samples_per_second', 'tokens_per_second', 'flops_per_second',
+        'data_wait_share', 'mfu', 'co2_grams', 'time_to_target_seconds', 'energy_to_target_joules']
+$$;
+
 -- Return the quantity of a metric outside the catalog: its own name, in its own unit. One that has the name of a quantity of the
--- catalog is `exported_NAME`, as a label in Prometheus that the target has too.
+-- catalog, or of a computed value, is `exported_NAME`, as a label in Prometheus that the target has too.
 create or replace function bench_internal.own_quantity(p_metric text) returns text language sql stable as $$
-    select case when regexp_replace(p_metric, '^(exported_)+', '') in (select m.quantity from metrics m where m.origin = '')
+    select case when regexp_replace(p_metric, '^(exported_)+', '') in (
+                    select m.quantity from metrics m where m.origin = '' union all select unnest(computed_names()))
                 then 'exported_' || p_metric else p_metric end
 $$;
 
