@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -95,6 +96,8 @@ def run(
         foreground = Foreground.of_this_command(repeat)
         if repeat > 1 and foreground.is_read_once:
             warn("Standard input is a pipe, which only the first attempt can read; a file is read by each.")
+        if source := foreground.source:
+            job = replace(job, request={**job.request, "stdin": source})
         workload, outcomes = run_command(executor, job, policy, waits=False, foreground=foreground)
         report_critical(executor, outcomes)
     _say_what_next(workload, outcomes)

@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 import termios
+from pathlib import Path
 
 __all__ = ["Foreground"]
 
@@ -47,6 +48,13 @@ class Foreground:
         except OSError:  # such as /dev/null
             return False
         return waiting[0] > 0
+
+    @property
+    def source(self) -> str | None:
+        """Return the path of a file or ``a pipe``, for the record of a run; ``None`` without data or for a terminal."""
+        if self._file:
+            return str(Path(f"/proc/self/fd/{self.descriptor}").readlink())
+        return "a pipe" if self.is_read_once else None
 
     def rewind(self) -> None:
         """Let the next run read a file from the same position as the first."""

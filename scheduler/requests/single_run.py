@@ -89,6 +89,8 @@ def repeat_run(
         attempts = [one.attempt for one in known if (one.workload, one.position) == (workload, job.position)]
         job = replace(job, attempt=max(attempts, default=0) + 1)
         executor.clear_devices(session)
+        if source := earlier.content["request"].get("stdin"):
+            warn(f"its standard input was {source}, and a repetition has none")
         for difference in differences(earlier.files, executor.manifest_writer.begin([job]).files(job)):
             warn(difference)
         executor.begin(session, [], policy or Policy())

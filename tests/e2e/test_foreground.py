@@ -79,7 +79,10 @@ def ended(home: Home, name: str) -> tuple[str, int | None, str | None]:
 def test_a_program_comes_from_standard_input(home: Home) -> None:
     script = home.folder / "program.py"
     script.write_text("print('it', 'ran')\n")
-    assert run(home, sys.executable, "-", input=script) == (0, b"it ran\n")
+    assert run(home, sys.executable, "-", input=script, options=("--name", "program")) == (0, b"it ran\n")
+    [row] = home.query("select run_id from runs where name = 'program'")
+    printed = " ".join(home.bench("schedule", "--from-run", row["run_id"]).split())
+    assert f"its standard input was {script}, and a repetition has none" in printed
     assert run(home, sys.executable, "-", input=script.read_bytes()) == (0, b"it ran\n")
 
 

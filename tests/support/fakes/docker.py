@@ -185,7 +185,7 @@ if sys.argv[1:] == ["daemon"]:
 parser = argparse.ArgumentParser("docker", allow_abbrev=False)
 commands = parser.add_subparsers(required=True)
 command = commands.add_parser("run", allow_abbrev=False)
-for flag in ("--rm", "--init"):
+for flag in ("--rm", "--init", "--interactive"):
     command.add_argument(flag, action="store_true")
 for flag in ("--env", "--mount"):
     command.add_argument(flag, action="append", default=[])
