@@ -10,6 +10,7 @@ from typing import Any
 from hypergauge.core.config.bench_toml import config_file
 from hypergauge.core.errors import BenchError
 from hypergauge.core.evidence import evidence_text
+from hypergauge.core.listing import listed
 from hypergauge.insight.rules.chosen import ChosenRules
 from hypergauge.insight.rules.replay import replay
 from hypergauge.insight.rules.rule import Firing
@@ -20,8 +21,8 @@ __all__ = ["critical_firings", "firing_text"]
 
 # A command does not wait longer for one rule.
 _LIMIT = timedelta(seconds=5)
-# Readable names of collections of tensors, and of their norms.
-_COLLECTIONS = {"losses": "loss", "weights": "weights", "biases": "biases", "gradients": "gradients"}
+# The end of a training comes before its signs.
+_FIRST = "NonFinite"
 
 
 def critical_firings(connection: Connection, run_ids: Sequence[str]) -> Iterator[tuple[RunInfo, Firing]]:
@@ -34,9 +35,8 @@ def critical_firings(connection: Connection, run_ids: Sequence[str]) -> Iterator
             (one.rule, one.values) for one in ChosenRules.read(config_file()).enabled if one.rule.severity == "critical"
         ]
         runs = select_runs(connection, run_ids) if run_ids and chosen else []
-        for evaluated in replay(connection, chosen, runs, _LIMIT):
-            for firing in evaluated.firings:
-                yield evaluated.run, firing
+        found = [(one.run, firing) for one in replay(connection, chosen, runs, _LIMIT) for firing in one.firings]
+        yield from sorted(found, key=lambda one: one[1].rule != _FIRST)
 
 
 def firing_text(firing: Firing) -> str:
@@ -45,9 +45,11 @@ def firing_text(firing: Firing) -> str:
     at = f" at step {step}" if (step := _first(evidence, "step")) is not None else ""
     match firing.rule:
         case "NonFinite":
-            text = f"its {_things(evidence, 'collection')} became NaN or infinite{at}"
+            collections = _flat(evidence.get("collection"))
+            what = "loss" if "losses" in collections else listed(sorted(set(collections)), 3, " and ") or "tensors"
+            text = f"its {what} became NaN or infinite{at}"
         case "ExplodingTensor":
-            text = f"its {_things(evidence, 'tensors')} exploded{at}"
+            text = f"its {listed(sorted(set(_flat(evidence.get('tensors')))), 3, ' and ') or 'tensors'} exploded{at}"
         case "StalledTraining":
             seconds = _first(evidence, "seconds")
             after = at.replace(" at ", " after ")
@@ -55,11 +57,6 @@ def firing_text(firing: Firing) -> str:
         case _:
             return f"{firing.rule} fired: {evidence_text(evidence)}"
     return f"{text} ({firing.rule})"
-
-
-def _things(evidence: Mapping[str, Any], key: str) -> str:
-    names = [_COLLECTIONS.get(value, value) for value in _flat(evidence.get(key))]
-    return " and ".join(dict.fromkeys(names)) or "tensors"
 
 
 def _first(evidence: Mapping[str, Any], key: str) -> Any:

@@ -25,7 +25,7 @@ SHORT = {
     "LargeRate": {"ExplodingTensor", "LossNotDecreasing"},
     "AllAlike": {"PoorWeightInitialization"},
     "LeftOut": {"UnchangedTensor"},
-    "RandomLabels": {"LossNotDecreasing"},
+    "RandomLabels": set(),  # it learns some of them by heart
     "TinyRate": {"LossNotDecreasing"},
     "DataBoundStep": {"DataBoundStep"},
     "Hanging": {"StalledTraining"},
@@ -68,7 +68,7 @@ def test_faults_of_short_trainings_are_found_without_settings(home: Home) -> Non
     assert not {name for name in NEVER_LEARNED if every[name] & {"Overtraining", "Overfit"}}
     # The last lines tell which of the finished runs are lost.
     assert "LargeRate finished, but its weights exploded at step " in printed
-    assert "NonFinite finished, but its weights became NaN or infinite at step " in printed
+    assert "NonFinite finished, but its loss became NaN or infinite at step " in printed
     assert "Hanging finished, but no step ended for " in printed
     assert "TinyRate finished, but" not in printed
 

@@ -24,7 +24,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
         (
             "NonFinite",
             {"collection": ["weights", "losses"], "tensors": [["0.weight", "2.weight"], ["loss"]], "step": [3, 4]},
-            "its weights and loss became NaN or infinite at step 3 (NonFinite)",
+            "its loss became NaN or infinite at step 3 (NonFinite)",
         ),
         (
             "ExplodingTensor",
