@@ -6,8 +6,9 @@ import pytest
 
 from tests.conftest import NewFolder
 from tests.support.health import HEADER, SETTINGS, TRAININGS, environment, fired
-from tests.support.home import Home
+from tests.support.home import Home, Sheet
 from tests.support.interpreters import needs
+from tests.support.waiting import HUNG_SECONDS
 
 pytestmark = [pytest.mark.slow, needs("torch")]
 
@@ -35,6 +36,11 @@ SHORT = {
 NEVER_LEARNED = ("LargeRate", "AllAlike", "RandomLabels", "TinyRate")
 
 
+def schedule(home: Home, sheet: Sheet) -> str:
+    """Run dozens of trainings, which takes minutes on a busy machine; return the output."""
+    return home.start("schedule", sheet.path).wait(timeout=4 * HUNG_SECONDS)
+
+
 def test_each_fault_is_found_and_no_fault_is_not(home: Home) -> None:
     names = ["NoFault", *FAULTS]
     rows = [
@@ -47,7 +53,7 @@ def test_each_fault_is_found_and_no_fault_is_not(home: Home) -> None:
     settings = home.folder / "bench.toml"
     settings.write_text(SETTINGS)
     try:
-        home.bench("schedule", sheet.path)
+        schedule(home, sheet)
         found = fired(home, 142)
     finally:
         settings.unlink()
@@ -62,7 +68,7 @@ def test_faults_of_short_trainings_are_found_without_settings(home: Home) -> Non
         f"144,{number // 3},{name},{environment('torch')},{TRAININGS}/faults.py,{name}"
         for number, name in enumerate(SHORT)
     ]
-    printed = " ".join(home.bench("schedule", home.sheet("short", HEADER, rows).path).split())
+    printed = " ".join(schedule(home, home.sheet("short", HEADER, rows)).split())
     every = fired(home, 144)
     assert {name: rules - every[name] for name, rules in SHORT.items() if rules - every[name]} == {}
     assert not {name for name in NEVER_LEARNED if every[name] & {"Overtraining", "Overfit"}}
@@ -82,7 +88,7 @@ def test_faults_across_hardware_and_training_are_found(new_folder: NewFolder) ->
             f"1,{number},{name},{environment('torch')},{TRAININGS}/faults.py,{name},0"
             for number, name in enumerate(("NoFault", *GPU_FAULTS))
         ]
-        home.bench("schedule", home.sheet("gpus", f"{HEADER},Devices", rows).path)
+        schedule(home, home.sheet("gpus", f"{HEADER},Devices", rows))
         found = fired(home, 1)
     assert {name for name in GPU_FAULTS if name in found[name]} == set(GPU_FAULTS)
     assert found["NoFault"] == set()
@@ -93,5 +99,5 @@ def test_healthy_trainings_cause_no_alarm(home: Home) -> None:
         f"143,{number // 2},{number},{environment('torch')},{TRAININGS}/healthy.py,{number}"
         for number in range(HEALTHY)
     ]
-    home.bench("schedule", home.sheet("healthy", HEADER, rows).path)
+    schedule(home, home.sheet("healthy", HEADER, rows))
     assert fired(home, 143) == {str(number): set() for number in range(HEALTHY)}
