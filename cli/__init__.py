@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -53,6 +54,9 @@ def _options(
 
 def main() -> None:
     """Run the command and exit: 0 done, 1 something ran and failed, 2 the request itself is wrong."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names of users have characters that a terminal's encoding may lack
+            stream.reconfigure(errors="replace")
     if logging.lastResort is not None:  # writes logs without a handler to standard error
         logging.lastResort.setFormatter(PlainLines())
     try:

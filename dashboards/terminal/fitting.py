@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rich import box
@@ -20,6 +20,8 @@ __all__ = ["Field", "fitted"]
 # Usual width of a text that wraps, at least; and characters between two columns and beside all.
 _NARROW, _BETWEEN, _BESIDE = 18, 3, 2
 _MOST_NAMED = 8
+# Longest text of a cell that wraps. Longer ones, such as a command with a whole prompt, are cut; `--json` has them.
+_LONGEST = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def fitted(
     further
         What shows the hidden columns.
     """
-    shown = [one for one in fields if any(one.cells) or one.rank is None]
+    shown = [_cut(one) for one in fields if any(one.cells) or one.rank is None]
     hidden: list[str] = []
     while width is not None and _total(one.widths[0] for one in shown) > width:
         optional = [one for one in shown if one.rank is not None]
@@ -86,6 +88,18 @@ def fitted(
     if below:
         made.caption, made.caption_justify = escape("\n".join(below)), "left"
     return made
+
+
+def _cut(one: Field) -> Field:
+    """Return a field whose cells are no longer than a reader reads."""
+    if not one.wraps or all(len(cell) <= _LONGEST for cell in one.cells):
+        return one
+    texts = [Text.from_markup(cell) for cell in one.cells]
+    cells = [
+        cell if len(text) <= _LONGEST else f"{text[: _LONGEST - 1].markup}…"
+        for cell, text in zip(one.cells, texts, strict=True)
+    ]
+    return replace(one, cells=cells)
 
 
 def _total(widths: Iterable[int]) -> int:

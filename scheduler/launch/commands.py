@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -33,6 +34,10 @@ __all__ = ["command_in", "command_of", "command_problems", "environment_of", "ma
 
 _PLACEHOLDERS = ("python", "model", "data", "params", "name")
 # A project's command with one of these characters needs a shell. Without them the supervisor starts the run directly.
+# The kernel's limit of one argument with its final 0 (MAX_ARG_STRLEN); pointers of all count towards that of their sum.
+_LONGEST_ARGUMENT, _POINTER = 32 * os.sysconf("SC_PAGE_SIZE"), 8
+# Room for the interpreter, the script, and the variables that a run gets in addition.
+_ROOM = 64 << 10
 _SHELL = frozenset("|&;<>$`(){}*?[]~#!=\\\n")
 
 
@@ -119,6 +124,34 @@ def command_problems(file: ExperimentFile, row: Row) -> Iterator[tuple[str, str]
         yield "Data", "data is for a model's entry point, but this row has a script: use Params"
     if section and not _directory(section).is_dir():
         yield "Environment", f"{section.file}: [environments.{section.name}]: there is no folder {_directory(section)}"
+    if "Params" in row.cells and (message := _length_problem(file, row, section)):
+        yield "Params", message
+
+
+def _length_problem(file: ExperimentFile, row: Row, section: NamedEnvironment | None) -> str | None:
+    """Return the reason why the kernel would not start the command because of its length."""
+    words = list(row.params)
+    with contextlib.suppress(BadRequest, ValueError, LookupError, AssertionError):  # named by another message
+        if row.model is not None:
+            words = _entry_words(section, row, "python", row.params)
+        elif file.script(row) is None and (project := file.project(row)) is not None:
+            words = _project_words(project, row.params)
+    sizes = [len(os.fsencode(word)) + 1 for word in words]
+    remedy = "write it to a file, and pass the file's name"
+    if max(sizes, default=0) > _LONGEST_ARGUMENT:
+        word = words[sizes.index(max(sizes))]
+        return (
+            f"the argument {word[:20]!r}… has {max(sizes) - 1:,} bytes; the kernel passes at most {_LONGEST_ARGUMENT - 1:,} to "
+            f"a program: {remedy}"
+        )
+    environment = sum(len(os.fsencode(f"{name}={value}")) + 1 + _POINTER for name, value in os.environ.items())
+    total = sum(sizes) + len(sizes) * _POINTER + environment + _ROOM
+    if total > os.sysconf("SC_ARG_MAX"):
+        return (
+            f"the arguments have {sum(sizes):,} bytes; with the environment the kernel passes at most "
+            f"{os.sysconf('SC_ARG_MAX'):,} to a program: {remedy}"
+        )
+    return None
 
 
 def make_environments(file: ExperimentFile, rows: Iterable[Row], notify: Callable[[str], None]) -> None:

@@ -81,3 +81,13 @@ def test_a_narrow_table_wraps_texts_and_names_what_it_hides(width: int, hidden: 
 
 def test_a_table_that_fits_has_its_natural_width() -> None:
     assert {len(line) for line in printed(fitted(FIELDS), 200)} == {len(printed(fitted(FIELDS, 200), 200)[1])}
+
+
+def test_a_text_that_nobody_reads_to_its_end_is_cut() -> None:
+    """A prompt of 200,000 characters in a parameter took 2,000 lines."""
+    fields = [Field("run", ["1/1/1"]), Field("params", [f"[red]{'x' * 200_000}[/]"], wraps=True)]
+    with (console := Console(width=120, file=io.StringIO())).capture() as capture:
+        console.print(fitted(fields, 120))
+    lines = capture.get().splitlines()
+    assert len(lines) < 10
+    assert "x…" in capture.get()

@@ -53,6 +53,29 @@ def test_what_cannot_be_done_here(write_csv: WriteCsv, row: str, message: str) -
     assert len(caught.value.problems) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "x" * 200_000,
+            "2:10: Params: the argument 'xxxxxxxxxxxxxxxxxxxx'… has 200,000 bytes; the kernel passes at most",
+        ),
+        ("ü" * 70_000, "Params: the argument"),
+        (" ".join(["y" * 100_000] * 40), "2:10: Params: the arguments have 4,000,040 bytes"),
+    ],
+)
+def test_a_command_that_the_kernel_would_not_start_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "train.py").touch()
+    path = tmp_path / "long.csv"
+    path.write_text(f"Experiment,Workload,File,Params\n1,1,train.py,{text}\n".replace("1,1,", "1,1,", 1))
+    with pytest.raises(BadExperimentFile) as refused:
+        load(path, inventory(), EXPORTERS)
+    assert words.partition(": ")[2] in str(refused.value)
+    assert f"{path}:2:14: Params" in str(refused.value)
+    path.write_text(f"Experiment,Workload,File,Params\n1,1,train.py,{'x' * 100_000}\n")
+    load(path, inventory(), EXPORTERS)
+
+
 def test_what_can_be_done_here(write_csv: WriteCsv) -> None:
     path = write_csv(
         HEADER + "1,1,,,0+1,-,-,train.py,top+weather,\n" + "1,1,,,0,,venv:env,train.py,,\n" + "2,1,,,,,,train.py,,\n"
