@@ -104,6 +104,22 @@ def test_busy_and_idle_devices_with_who_is_there_and_since_when(world: World, no
     ]
 
 
+def test_the_values_of_a_device_with_several_runs_are_marked(world: World, now: float) -> None:
+    """They are of no run alone."""
+    for position, number in ((1, 0), (2, 0), (3, 1)):
+        world.run(now - 300, position=position, gpu=uuid(number))
+    for number in (0, 1):
+        world.write(world.gauge("bench_gpu_utilization_ratio", [now - 1, now], [0.9] * 2, gpu(number), "nvml"))
+    board = json.loads(Path("dashboards/generated/bench-fleet.json").read_text())
+    [table] = [one for one in board["panels"] if one["title"] == "GPUs with runs"]
+    statement = table["targets"][0]["rawSql"].replace("${host:sqlstring}", "'node1'")
+    assert [(row[1], row[3]) for row in query(world, statement)] == [
+        ("GPU 0 †", "20/1/1 train"),
+        ("GPU 0 †", "20/1/2 train"),
+        ("GPU 1", "20/1/3 train"),
+    ]
+
+
 def test_a_count_of_devices_is_none_where_none_was_measured(world: World, now: float) -> None:
     def counts() -> list[Any]:
         board = json.loads(Path("dashboards/generated/bench-fleet.json").read_text())

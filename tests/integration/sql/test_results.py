@@ -97,6 +97,20 @@ def test_energies_of_one_kind_are_compared(world: World) -> None:
     assert one(world, "select leanest from run_verdict(%s)", [shared]) == "only 20/1/2 train: 2970 J"
 
 
+def test_values_of_a_whole_gpu_are_marked(world: World) -> None:
+    alone = world.run(START, START + 100, gpu=GPU)
+    beside = [world.run(START + 200, START + 300, gpu=GPU, workload=2, position=n) for n in (1, 2)]
+    times = [START + n for n in range(1, 301)]
+    for metric in ("bench_gpu_sm_active_ratio", "bench_gpu_utilization_ratio"):
+        world.write(world.gauge(metric, times, [0.2] * 150 + [0.9] * 150, {"UUID": GPU}))
+    found = rows(world, "select sm_mark, utilization_mark from run_results(%s)", [alone, *beside])
+    assert found == [(None, None), ("†", "†"), ("†", "†")]
+    ranked = """
+        select run_id from run_values(%s, '{gpu_sm_active}') order by shared_mark(scope) is not null, mean desc nulls last
+    """
+    assert rows(world, ranked, [alone, *beside])[0] == (alone,), "the whole GPU's value is higher, and no run's own"
+
+
 def test_an_equal_part_of_energy_is_nobodys_own(world: World) -> None:
     """Under MPS the driver reports no shares, so that a small run beside a large one would seem to need half of all."""
     alone = world.run(START, START + 100, gpu=GPU)
