@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -25,7 +25,7 @@ __all__ = ["RunEnd", "RunFolder", "SupervisorState", "appearing", "sync_folder",
 _Content = TypeVar("_Content", "SupervisorState", "RunEnd")
 # Above bytes and seconds of any run; the database's times end with the year 294276.
 _LARGEST = {"int": 2**60, "float": 1e11}
-# No text for the database.
+# No text for the database: a command need not be UTF-8.
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _ENDS = frozenset({"finished", "failed", "stopped", "timeout"})
 
@@ -163,7 +163,9 @@ class RunFolder:
     def end(self) -> RunEnd | None:
         """Return the run's end, ``None`` while it runs."""
         end = _parsed(RunEnd, self._read("end.json"))
-        return end if end is not None and end.status in _ENDS else None
+        if end is None or end.status not in _ENDS:
+            return None
+        return replace(end, reason=_text(end.reason)) if end.reason else end
 
     def ask_to_stop(self, reason: str) -> None:
         """Write the reason of a stop, for the supervisor to report."""
@@ -172,7 +174,7 @@ class RunFolder:
     def stop_reason(self) -> str | None:
         """Return the reason of a stop, ``None`` if there is none."""
         content = self._read("stop.json")
-        return None if content is None else str(content.get("reason", ""))
+        return None if content is None else _text(str(content.get("reason", "")))
 
     @property
     def suspended(self) -> Path:
@@ -212,10 +214,14 @@ def _parsed(kind: type[_Content], content: dict[str, Any] | None) -> _Content | 
     return parsed if is_valid else None
 
 
+def _text(value: str) -> str:
+    return _NO_TEXT.sub("?", value)
+
+
 def _is_valid(value: object, annotation: str) -> bool:
     kind, _, optional = annotation.partition(" | ")
     if kind == "str" or value is None:
-        return not _NO_TEXT.search(value) if isinstance(value, str) else value is None and bool(optional)
+        return isinstance(value, str) or (value is None and bool(optional))
     return isinstance(value, int if kind == "int" else int | float) and abs(value) < _LARGEST[kind]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,6 +189,8 @@ def _counted(line: str) -> _Count | None:
     try:
         second, count, percent = (float(fields[at].strip().replace(",", ".")) for at in (0, 1, 5))
     except ValueError:  # <not supported>, <not counted>
+        return None
+    if not (math.isfinite(second) and 0 <= count < math.inf):
         return None
     name, modes = fields[3], ""
     if "/" in name:  # cpu_core/instructions/: a hybrid processor has a line for each kind of core

@@ -213,7 +213,7 @@ def end_run(connection: Connection, run_id: str, end: RunEnd) -> None:
     """Record a run's end as its supervisor reports it; safe to repeat."""
     connection.execute(
         "select end_run(%s, %s, to_timestamp(%s), %s, %s)",
-        (run_id, end.status, end.ended_at, end.exit_code, end.reason),
+        (run_id, end.status, end.ended_at, end.exit_code, end.reason and storable(end.reason)),
     )
 
 

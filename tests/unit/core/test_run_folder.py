@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -10,12 +11,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from hypergauge.core.config.rule_settings import Action
-from hypergauge.core.files.run_folder import RunFolder, SupervisorState, appearing, write_atomically
+from hypergauge.core.files.run_folder import RunEnd, RunFolder, SupervisorState, appearing, write_atomically
 from hypergauge.core.system.processes import identity
 from hypergauge.scheduler.active import ActiveRun
 from hypergauge.scheduler.reactions.notifications import send
@@ -36,6 +38,41 @@ def write(request: pytest.FixtureRequest) -> Write:
     """Yield each function that writes a file."""
     way: Write = request.param
     return way
+
+
+GOOD_END = RunEnd("finished", 1.0, 2.0, 0, "a reason", 1.5, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"{", b"\xff\xfe", b"[]", b"null", b"{}", b'{"status": "finished"}', b"[" * 100_000,
+        *(json.dumps({**asdict(GOOD_END), **damage}).encode() for damage in (
+            {"status": "odd"}, {"status": None}, {"ended_at": "x"}, {"ended_at": 1e300}, {"started_at": float("nan")},
+            {"exit_code": 0.5}, {"exit_code": 10**40}, {"reason": 5}, {"other": 1},
+        )),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_of_a_run_counts_as_missing(tmp_path: Path, content: bytes) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write_end(GOOD_END)
+    assert folder.end() == GOOD_END
+    for name in ("end.json", "supervisor.json", "spec.json", "stop.json"):
+        (tmp_path / name).write_bytes(content)
+    assert folder.end() is None
+    assert folder.state() is None
+    assert isinstance(folder.spec(), dict)
+    assert folder.stop_reason() in (None, "", "a reason", "5")
+
+
+def test_a_reason_is_text_for_the_database(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write_end(replace(GOOD_END, reason="cannot start a\0b\udce9"))
+    end = folder.end()
+    assert end is not None
+    assert end.reason == "cannot start a?b?"
+    folder.ask_to_stop("\udce9")
+    assert folder.stop_reason() == "?"
 
 
 def test_concurrent_writes_leave_one_of_the_contents(tmp_path: Path, write: Write) -> None:

@@ -97,6 +97,15 @@ def test_lines_of_perf(path: Path, lines: str, totals: dict[str, float]) -> None
     assert read(path, HEAD + lines).totals == totals
 
 
+@pytest.mark.parametrize("count", ["nan", "inf", "-inf", "-5", "1e999", "\xff", ""])
+def test_a_count_that_is_no_number_costs_its_line_alone(path: Path, count: str) -> None:
+    lines = [f"1.0;{value};;instructions;1;100.00;;" for value in ("5", count, "7")]
+    path.write_bytes(("\n".join(lines) + "\n").encode("latin-1"))
+    counters = PerfCounters(path)
+    counters.read()
+    assert counters.totals == {"instructions": 12}
+
+
 def test_ratios_cover_the_newest_lines(path: Path) -> None:
     counters = read(path, HEAD + second(1))
     with path.open("a") as file:
