@@ -136,7 +136,10 @@ class _ScrapeLoop:
         """Run until `stopping` is set."""
         loop = asyncio.get_running_loop()
         async with Fetcher() as fetcher:
-            scraper = Scraper(self._spool, self._access, self._metrics, fetcher, self._leases.kinds)
+            scraper = Scraper(
+                self._spool, self._access, self._metrics, fetcher, self._leases.kinds, self._spool.states,
+                self._leases.held_since,
+            )  # fmt: skip
             scraper.follow(self._leases.needed)
             reporter = Reporter(self._leases, self._wanted, lambda scraped: _call_in(loop, scraper.follow, scraped))
             reporter.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from hypergauge.collector.convert.exposition import Scrape, Series
@@ -52,7 +52,14 @@ class CreatedTimestamps:
         self._since = since
         self._runs: dict[str, _Run] = {}
 
-    def of(self, scrape: Scrape, series: Sequence[Series], at: float, last_time: float | None) -> dict[int, float]:
+    def of(
+        self,
+        scrape: Scrape,
+        series: Sequence[Series],
+        at: float,
+        last_time: float | None,
+        resumed: Collection[int] = (),
+    ) -> dict[int, float]:
         """Return the created timestamps of the new counters in `scrape`, in Unix seconds by ref.
 
         Parameters
@@ -61,12 +68,15 @@ class CreatedTimestamps:
             All series by ref, as the parser has them now.
         at, last_time
             Times of this scrape and of the previous one, Unix seconds.
+        resumed
+            New series that an earlier process of this collector has scraped, at `since` last. A run with such a line is
+            measured since then: its other counters were 0.
         """
         if not scrape.new:
             return {}
         # Runs are kept as long as the parser knows the line, which bounds them by the number of series.
         self._runs = {run_id: run for run_id, run in self._runs.items() if series[run.ref] is run.series}
-        self._meet(scrape, at, last_time)
+        self._meet(scrape, at, last_time, resumed)
         created = {}
         for ref, one in scrape.new.items():
             if one.kind != "counter" or (run := self._runs.get(_run_id(one))) is None:
@@ -74,7 +84,8 @@ class CreatedTimestamps:
             key = one.metric, one.labels
             if key not in run.counted:
                 run.counted.add(key)
-                created[ref] = run.started_at
+                if ref not in resumed:
+                    created[ref] = run.started_at
         return created
 
     def move(self, seconds: float) -> None:
@@ -83,7 +94,7 @@ class CreatedTimestamps:
         for run in self._runs.values():
             run.started_at += seconds
 
-    def _meet(self, scrape: Scrape, at: float, last_time: float | None) -> None:
+    def _meet(self, scrape: Scrape, at: float, last_time: float | None, resumed: Collection[int]) -> None:
         starts = {
             ref: run_id
             for ref, one in scrape.new.items()
@@ -94,8 +105,11 @@ class CreatedTimestamps:
         earliest = self._since if last_time is None else max(self._since, last_time - _SLACK)
         values = dict(zip(scrape.refs.tolist(), scrape.values.tolist(), strict=True))
         for ref, run_id in starts.items():
-            if run_id not in self._runs and ref in values and earliest <= values[ref] <= at + 1:
-                self._runs[run_id] = _Run(values[ref], ref, scrape.new[ref])
+            if run_id in self._runs or ref not in values:
+                continue
+            started_at = max(values[ref], self._since) if ref in resumed else values[ref]
+            if earliest <= started_at <= at + 1:
+                self._runs[run_id] = _Run(started_at, ref, scrape.new[ref])
 
 
 def _run_id(series: Series) -> str:

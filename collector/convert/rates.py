@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from hypergauge.collector.convert.exposition import Scrape
 from hypergauge.collector.convert.throttle_masks import ThrottleMasks
 
-__all__ = ["Rates", "Samples"]
+__all__ = ["LastLine", "Rates", "Samples"]
 
 # A line whose timestamp is further ahead is dropped; it would block its series until then. Prometheus's limit.
 MAX_AHEAD = 600.0
@@ -45,6 +46,14 @@ class Samples:
     values: npt.NDArray[np.float64]
     dts: npt.NDArray[np.float32]
     dropped: int
+
+
+class LastLine(NamedTuple):
+    """Time (Unix seconds) and value of a series' last line, and the rounding residual of its rates."""
+
+    time: float
+    value: float
+    residual: float
 
 
 class Rates:
@@ -82,7 +91,13 @@ class Rates:
         self._counters = np.zeros(0, np.bool_)
         self._masks = ThrottleMasks()
 
-    def samples(self, scrape: Scrape, time: float, created: Mapping[int, float] | None = None) -> Samples:
+    def samples(
+        self,
+        scrape: Scrape,
+        time: float,
+        created: Mapping[int, float] | None = None,
+        resumed: Mapping[int, LastLine] | None = None,
+    ) -> Samples:
         """Return the samples that `scrape` adds.
 
         Parameters
@@ -93,8 +108,11 @@ class Rates:
             Created timestamps of counters in ``scrape.new``, by ref, in Unix seconds, as OpenMetrics' ``_created``. The
             first scrape then yields a sample over the time since. Not for series that already have samples: their
             increase would count twice.
+        resumed
+            Last lines of series in ``scrape.new``, by ref, from an earlier process of the collector. They take
+            precedence over `created`.
         """
-        self._begin(scrape, created or {})
+        self._begin(scrape, created or {}, resumed or {})
         refs, times = scrape.refs, _times(scrape, time)
         numbers = self._masks.flags(refs, scrape.values)
         since, counters = self._times[refs], self._counters[refs]
@@ -123,7 +141,12 @@ class Rates:
         self.since += seconds
         self._times += seconds
 
-    def _begin(self, scrape: Scrape, created: Mapping[int, float]) -> None:
+    @property
+    def last_lines(self) -> npt.NDArray[np.float64]:
+        """Last lines by ref, see `LastLine`; shape ``(n, 3)``, with NaN for series without a line."""
+        return np.stack([self._times, self._values, self._residual], axis=1)
+
+    def _begin(self, scrape: Scrape, created: Mapping[int, float], resumed: Mapping[int, LastLine]) -> None:
         if not scrape.new:
             return
         if (size := max(scrape.new) + 1) > len(self._times):
@@ -137,7 +160,10 @@ class Rates:
             counter = series.kind == "counter"
             created_at = created.get(ref) if counter else None
             self._counters[ref], self._residual[ref] = counter, 0.0
-            self._times[ref], self._values[ref] = (np.nan, np.nan) if created_at is None else (created_at, 0.0)
+            if (line := resumed.get(ref)) is not None:
+                self._times[ref], self._values[ref], self._residual[ref] = line
+            else:
+                self._times[ref], self._values[ref] = (np.nan, np.nan) if created_at is None else (created_at, 0.0)
 
     def _gauges(
         self, numbers: npt.NDArray[np.float64], before: npt.NDArray[np.float64], elapsed: npt.NDArray[np.float64]

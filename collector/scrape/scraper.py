@@ -11,17 +11,19 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from hypergauge.collector.convert.clocks import Clock, set_by
 from hypergauge.collector.convert.definitions import Definitions
 from hypergauge.collector.convert.exposition import GarbageExposition, ManyNew
 from hypergauge.collector.convert.series_labels import LimitExceeded
 from hypergauge.collector.discovery.scrape_config import BODY_SIZE_LIMIT
-from hypergauge.collector.discovery.targets import Target, aligned, crowded, offset, slot_after
+from hypergauge.collector.discovery.targets import Key, Target, aligned, crowded, offset, slot_after
 from hypergauge.collector.http.fetch import Body, Fetcher, FetchFailed
 from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.scrape.last_lines import LastLines, newest_samples
 from hypergauge.collector.scrape.parse_budget import ParseBudget
 from hypergauge.collector.scrape.scrape_tasks import ParseQueue, ScrapeResponse, ScrapeTasks, ended, forget
 from hypergauge.collector.scrape.scraped_target import ScrapedTarget
@@ -63,6 +65,10 @@ class Scraper:
         The spool, and the access to it: the writer takes from it in another thread.
     kinds
         Kinds of the catalog's metrics.
+    states
+        Folder of the targets' states, from which counters continue after a restart; ``None`` for none.
+    held_since
+        Unix seconds since when no other collector has held a target, by its id.
     """
 
     def __init__(
@@ -72,8 +78,13 @@ class Scraper:
         metrics: CollectorMetrics,
         fetcher: Fetcher,
         kinds: Mapping[str, Kind] | None = None,
+        states: Path | None = None,
+        held_since: Mapping[int, float] | None = None,
     ) -> None:
         self._metrics, self._fetcher = metrics, fetcher
+        self._states, self._held_since = states, held_since if held_since is not None else {}
+        self._newest = newest_samples(spool.newest)
+        self._met: set[Key] = set()  # targets of this process
         self._appender = Appender(spool, access, metrics)
         self._definitions = Definitions(kinds)
         self._clocks: dict[str, Clock] = {}  # by host
@@ -111,8 +122,12 @@ class Scraper:
         for number, (target_id, target) in enumerate(new):
             clock = self._clocks.setdefault(target.host, Clock())
             scraped = ScrapedTarget(
-                target, target_id, self._definitions, self._metrics, time.time(), clock=clock, lead=booted_at()
-            )
+                target, target_id, self._definitions, self._metrics, time.time(), clock=clock, lead=booted_at(),
+                last_lines=LastLines(self._states, target.key) if self._states is not None else None,
+                resuming=target.key not in self._met, held_since=self._held_since.get(target_id, -math.inf),
+                newest=self._newest,
+            )  # fmt: skip
+            self._met.add(target.key)
             unparsed = ParseQueue()
             self._scraped[target_id] = ScrapeTasks(
                 scraped,
@@ -233,8 +248,9 @@ class Scraper:
             if response.body is not None:
                 with response.body as body:
                     record = await self._take(scraped, body, response)
-                if record is not None:
-                    await self._keep(scraped, record)
+                saving, scraped.saving = scraped.saving, None
+                if record is not None or saving is not None:
+                    await self._keep(scraped, record, saving)
             else:
                 scraped.renumber()  # else it would keep the previous numbering alive
         except LimitExceeded as error:
@@ -260,9 +276,11 @@ class Scraper:
                 return scraped.read(*parts, _MOST_NEW)
         return await asyncio.get_running_loop().run_in_executor(self._parsing, scraped.read, *parts)
 
-    async def _keep(self, scraped: ScrapedTarget, record: SpoolRecord) -> None:
+    async def _keep(
+        self, scraped: ScrapedTarget, record: SpoolRecord | None, saving: Callable[[], None] | None
+    ) -> None:
         unspooled = scraped.unspooled
-        unspooled.append(self._appender.add(record))
+        unspooled.append(self._appender.add(record, saving))
         most = _UNSPOOLED if scraped.target.interval >= 1 else 0
         while unspooled and (unspooled[0].done() or len(unspooled) > most):
             # Shielded: samples are stored even if the target is removed.

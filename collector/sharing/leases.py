@@ -20,7 +20,15 @@ from hypergauge.core.errors import BenchError
 from hypergauge.sql.ingest.catalog import catalog_kinds, packaged_kinds
 from hypergauge.sql.ingest.choices import HostChoices, follow_choices, host_choices
 from hypergauge.sql.ingest.target_errors import report_errors
-from hypergauge.sql.ingest.targets import Holder, TargetState, claim_targets, holders, release_targets, report_targets
+from hypergauge.sql.ingest.targets import (
+    Holder,
+    TargetState,
+    claim_targets,
+    held_since,
+    holders,
+    release_targets,
+    report_targets,
+)
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.session import PASSING
 
@@ -47,6 +55,8 @@ class Leases:
     ----------
     held
         Targets by their ids in the database; by negative numbers while the database has given none.
+    held_since
+        Unix seconds since when no other collector has held a target, by its id.
     kinds
         Kinds of the catalog's metrics: those of the package, until the database answers first.
     """
@@ -74,6 +84,7 @@ class Leases:
         self._provisional: dict[Key, int] = {}  # the collector's own negative ids, until the database answers
         self._confirmed: dict[int, tuple[float | None, tuple[str, ...]]] = {}
         self.held: dict[int, Target] = {}
+        self.held_since: dict[int, float] = {}
         self.kinds = dict(packaged_kinds())
         self._choices: HostChoices = {}
         self._exporters = exporters
@@ -131,6 +142,8 @@ class Leases:
         claimed = self._claimed(connection, fresh)
         self._mark_taken(connection, [one for one in fresh if one.key not in claimed])
         self._taken = {key: one for key, one in self._taken.items() if key in targets and key not in claimed}
+        if claimed:
+            self.held_since |= held_since(connection, list(claimed.values()))
         ids |= claimed
         self._leaving |= {target_id for key, target_id in ids.items() if key not in targets}
         self.held = {ids[key]: target for key, target in targets.items() if key in ids and key not in self._taken}

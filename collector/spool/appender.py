@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.spool.queue import Spool
@@ -33,15 +34,15 @@ class Appender:
 
     def __init__(self, spool: Spool, access: threading.Condition, metrics: CollectorMetrics) -> None:
         self._spool, self._access, self._metrics = spool, access, metrics
-        self._together: list[SpoolRecord] = []  # not appended yet
+        self._together: list[_Addition] = []  # not appended yet
         self._appending: asyncio.Task[None] | None = None  # of the last record
         self._thread = ThreadPoolExecutor(1, "spooling")
 
-    def add(self, record: SpoolRecord) -> asyncio.Task[None]:
-        """Append a record; the task is done when the record is in the spool."""
+    def add(self, record: SpoolRecord | None, after: Callable[[], None] | None = None) -> asyncio.Task[None]:
+        """Append a record, if any, and then call `after`; the task is done when both are done."""
         if self._appending is None or not self._together:
             self._appending = asyncio.create_task(self._append_soon())
-        self._together.append(record)
+        self._together.append(_Addition(record, after))
         return self._appending
 
     async def stop(self) -> None:
@@ -52,35 +53,47 @@ class Appender:
 
     async def _append_soon(self) -> None:
         await asyncio.sleep(_TOGETHER_SECONDS)
-        records, self._together = self._together, []
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._append, records)
+        additions, self._together = self._together, []
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._append, additions)
 
-    def _append(self, records: Sequence[SpoolRecord]) -> None:
-        for record in _joined(records):
+    def _append(self, additions: Sequence[_Addition]) -> None:
+        for record, following in _joined(additions):
             problem: BenchError | None = None
             with self._access:
                 try:
-                    self._spool.append(record)
-                    self._access.notify()
+                    if record is not None:
+                        self._spool.append(record)
+                        self._access.notify()
                 except BenchError as error:
                     problem = error
                 # Now, since the writer may be in a long statement when the collector is killed.
                 self._metrics.count_spool(self._spool)
-            if problem is not None:
+            for after in following:
+                after()
+            if problem is not None and record is not None:
                 self._metrics.dropped.labels("spool").inc(len(record))
                 _log.error("%s", problem)
 
 
-def _joined(records: Iterable[SpoolRecord]) -> Iterator[SpoolRecord]:
-    """Yield the records joined, up to the limit of samples."""
+class _Addition(NamedTuple):
+    record: SpoolRecord | None
+    after: Callable[[], None] | None
+
+
+def _joined(additions: Iterable[_Addition]) -> Iterator[tuple[SpoolRecord | None, list[Callable[[], None]]]]:
+    """Yield the records joined, up to the limit of samples, each with the calls that follow it."""
     together: list[SpoolRecord] = []
+    following: list[Callable[[], None]] = []
     count = 0
-    for record in records:
-        other = together and record.numbering != together[0].numbering
-        if other or (together and count + len(record) > _TOGETHER_SAMPLES):
-            yield SpoolRecord.joined(together)
-            together, count = [], 0
-        together.append(record)
-        count += len(record)
-    if together:
-        yield SpoolRecord.joined(together)
+    for record, after in additions:
+        if record is not None:
+            other = together and record.numbering != together[0].numbering
+            if other or (together and count + len(record) > _TOGETHER_SAMPLES):
+                yield SpoolRecord.joined(together), following
+                together, following, count = [], [], 0
+            together.append(record)
+            count += len(record)
+        if after is not None:
+            following.append(after)
+    if together or following:
+        yield SpoolRecord.joined(together) if together else None, following

@@ -19,7 +19,7 @@ import numpy as np
 
 from hypergauge.collector.spool.entries import Entries, Entry
 from hypergauge.collector.spool.folder import SpoolFolder, SpoolUnwritable
-from hypergauge.collector.spool.frames import DEFINITIONS, frames
+from hypergauge.collector.spool.frames import DEFINITIONS, Frame, frames
 from hypergauge.collector.spool.records import KnownSeries, SpoolRecord
 from hypergauge.collector.spool.segments import FULL, Segment
 
@@ -56,6 +56,8 @@ class Spool:
     dropped_records, dropped_samples
         Records lost to the bound, a full disk, or two damaged copies of a definition. A record that the database may
         have is counted once `settle` knows that it is not there.
+    newest
+        The last record of an earlier process, ``None`` without one. It may have no successor, see `LastLines`.
 
     Raises
     ------
@@ -74,6 +76,7 @@ class Spool:
         self._known: dict[Path, tuple[int, KnownSeries]] = {}
         self._numbering = 0
         self._synced = self._appended = time.monotonic()
+        self.newest: SpoolRecord | None = None
         try:
             self._folder = SpoolFolder(directory)
             try:
@@ -133,6 +136,11 @@ class Spool:
     def give_back(self) -> None:
         """Queue the records that were taken and not accepted again."""
         self._entries.give_back()
+
+    @property
+    def states(self) -> Path:
+        """Folder for the states of targets, beside the records."""
+        return self._directory / "targets"
 
     @property
     def waiting(self) -> bool:
@@ -277,6 +285,7 @@ class Spool:
     def _recover(self, path: Path) -> None:
         data = path.read_bytes()
         segment = Segment(path, int(path.stem), len(data))
+        last: Frame | None = None
         for frame in frames(data):
             if frame is None:
                 self.damaged += 1
@@ -284,9 +293,12 @@ class Spool:
                 segment.definitions.append((frame.offset, frame.length))
             else:
                 segment.pending += 1
+                last = frame
                 self._entries.recover(Entry(frame.batch, segment, frame.offset, frame.length, frame.samples))
                 self._folder.skip(frame.batch)
         self._segments.append(segment)
+        if last is not None:
+            self.newest = SpoolRecord.decode(last, self._definitions(segment), segment.era)
         if segment.pending == 0:
             self._delete(segment)
 

@@ -1,4 +1,4 @@
-"""Exits of runs. Exporters expose end time and final totals of a run for a minute."""
+"""Exits of runs. Exporters expose end time and final totals of a run for a minute, and at least once."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ class RunExits:
     Attributes
     ----------
     recent
-        Ends within the last minute, by run id.
+        Ends within the last minute, by run id; once also those since the previous update, if no collector scraped.
     """
 
     def __init__(self, runs_dir: Path, own_runs: bool = False) -> None:
         self._runs_dir, self._own_runs = runs_dir, own_runs
         self._listed_at = -math.inf
+        self._updated_at = math.inf
         self._open: dict[str, RunFolder] = {}
         self._ended: set[str] = set()
         self._starts: dict[str, float] = {}
@@ -68,17 +69,23 @@ class RunExits:
 
     def update(self, now: float) -> None:
         """Read folders that changed, and update `recent` to `now` (Unix seconds)."""
+        since, self._updated_at = min(self._updated_at, now), now
+        exposed = set(self.recent)
         changed_at = _changed_at(self._runs_dir)
-        if changed_at is not None and (changed_at != self._listed_at or now - changed_at < _RECENT_SECONDS):
+        if changed_at is not None and (changed_at != self._listed_at or since - changed_at < _RECENT_SECONDS):
             self._listed_at = changed_at
             self._list()
         for folder in list(self._open.values()):
             changed_at = _changed_at(folder.path)
             if changed_at is None:
                 self._forget(folder.run_id)
-            elif now - changed_at < _RECENT_SECONDS:
+            elif since - changed_at < _RECENT_SECONDS:
                 self._read(folder)
-        self.recent = {run_id: end for run_id, end in self.recent.items() if now - end.ended_at < _FINAL_SECONDS}
+        self.recent = {
+            run_id: end
+            for run_id, end in self.recent.items()
+            if (now if run_id in exposed else since) - end.ended_at < _FINAL_SECONDS
+        }
 
     def _list(self) -> None:
         folders = {folder.run_id: folder for folder in RunFolder.all(self._runs_dir)}

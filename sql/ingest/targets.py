@@ -17,6 +17,7 @@ __all__ = [
     "claim_targets",
     "clock_offsets",
     "find_target",
+    "held_since",
     "holders",
     "register_target",
     "release_targets",
@@ -216,6 +217,16 @@ def site_listeners(connection: Connection, host: str) -> list[str]:
         """,
         (host,),
     )
+
+
+def held_since(connection: Connection, ids: Sequence[int]) -> dict[int, float]:
+    """Return the Unix seconds since when no other collector has held each target, by its id."""
+    rows = connection.execute(
+        "select target_id, extract(epoch from held_since)::float8 from targets"
+        " where target_id = any(%s) and held_since is not null",
+        (list(ids),),
+    ).fetchall()
+    return dict(rows)
 
 
 def report_targets(

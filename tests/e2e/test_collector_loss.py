@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import random
 import time
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
+import psutil
 import psycopg
 import pytest
 
+from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import NewFolder
 from tests.support.data.account import Account
 from tests.support.exporters.scripted import scripted
+from tests.support.home import SCRIPTS, Home
 from tests.support.servers.databases import OwnServer, own_server
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
 KILLS = 20
+SUMMARY = """
+    select total from run_summary join runs using (run_id)
+    where run_id = %s and quantity = 'cpu_usage' and scope = 'process' and metric is null and summarised
+"""
 
 
 @pytest.fixture
@@ -126,3 +134,33 @@ def test_a_collector_started_while_the_database_is_away_scrapes_and_writes_later
             assert "does not answer" in collector.output
             # No counter begins anew when the database comes back.
             account.agrees((exporter, 3))
+
+
+def test_a_killed_collector_loses_no_cpu_time_of_a_run(new_folder: NewFolder) -> None:
+    """The collector is away for a part of one run, and for the end of another one."""
+    folder = new_folder()
+    with Home(folder / "home", folder / "work").stack() as home:
+        rows = [f"7,1,long,{SCRIPTS}/burn.py,--seconds 6", f"7,1,short,{SCRIPTS}/burn.py,--seconds 3"]
+        sheet = home.sheet("killed", "Experiment,Workload,Name,File,Params", rows)
+        schedule = home.start("schedule", sheet.path)
+        wait_for(
+            lambda: len(home.query("select from series where metric = 'bench_process_cpu_seconds_total'")) == 2,
+            "samples of both runs",
+        )
+        kill_collector(home)
+        wait_for(lambda: "finished" in sheet.path.read_text(), "the short run's end")
+        home.bench("up")
+        schedule.wait()
+        for run in home.query("select run_id from runs order by position"):
+            end = RunFolder(home.path / "runs" / run["run_id"]).end()
+            assert end is not None
+            [summary] = wait_for(partial(home.query, SUMMARY, run["run_id"]), "the summary")
+            assert summary["total"] == pytest.approx(end.cpu_seconds, rel=0.005)
+
+
+def kill_collector(home: Home) -> None:
+    """Kill the stack's collector, and wait until it is gone."""
+    [row] = home.query("select distinct collector_pid as pid from targets where lease_until > now()")
+    process = psutil.Process(row["pid"])
+    process.kill()
+    wait_for(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, "its end")

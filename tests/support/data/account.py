@@ -69,7 +69,8 @@ class Account:
         Parameters
         ----------
         lives
-            Exporters, and their number of successive collectors: a counter's first scrape by each gives no sample.
+            Exporters, and their number of successive collectors. Counters continue from one to the next, unless a collector
+            was killed before it had saved its first scrape.
         others
             Number of other samples.
         """
@@ -88,6 +89,9 @@ class Account:
             )
             assert len(found) - collectors <= int(str(increases)) <= len(found)
             assert float(str(total)) <= max(found, default=0)
+            if found:
+                gained = max(found) - min(found)
+                assert gained - 1 <= round(float(str(total)), 3) <= gained
             scrapes += len(found)
             count += len(found) * exporter.gauges + int(str(increases))
         self.levels_agree(count + others)
