@@ -13,8 +13,6 @@ import signal
 import socket
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -80,6 +78,9 @@ class Service:
 
     def answers(self, timeout: float = 2.0) -> bool:
         """Return whether it responds to a request."""
+        import urllib.error  # supervisors of runs ask none
+        import urllib.request
+
         try:
             with urllib.request.urlopen(self.health, timeout=timeout) as response:  # noqa: S310 - our own address
                 return bool(response.status < 400)

@@ -10,7 +10,6 @@ import time
 from hypergauge.core.files.run_folder import RunEnd, RunFolder
 from hypergauge.core.system.processes import end_run as end_processes
 from hypergauge.core.system.processes import is_alive
-from hypergauge.scheduler.environments.containers import end_container
 from hypergauge.sql.runs import runs
 from hypergauge.sql.server.database import Connection
 
@@ -19,6 +18,7 @@ __all__ = [
     "ON_REQUEST",
     "VANISHED",
     "ask_to_stop",
+    "end_container_of",
     "end_lost_run",
     "is_delivering",
     "is_running",
@@ -34,6 +34,15 @@ VANISHED = "its supervisor vanished"
 ON_REQUEST = "stopped on request"
 # Reason of a run that ended after an interrupt of its terminal.
 INTERRUPTED = "interrupted"
+
+
+def end_container_of(folder: RunFolder) -> None:
+    """Remove the container of a run that has one."""
+    with contextlib.suppress(FileNotFoundError):
+        if folder.spec().get("container"):
+            from hypergauge.scheduler.environments.containers import end_container  # slow to import
+
+            end_container(folder)
 
 
 def is_supervised(folder: RunFolder) -> bool:
@@ -86,7 +95,7 @@ def end_lost_run(connection: Connection, folder: RunFolder, why: str | None = No
     ``stopped``, because nothing has failed. `why` is the batch system's reason, if known.
     """
     killed = end_processes(folder.run_id)
-    end_container(folder)
+    end_container_of(folder)
     end = folder.end()
     if end is None:
         state = folder.state()

@@ -12,10 +12,7 @@ from hypergauge.core.calls import Call
 from hypergauge.core.errors import did_you_mean
 from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording
 
-__all__ = ["MARK", "Profiler"]
-
-# Variable in the environment of profilers but not of the command. It distinguishes them when the run is ended.
-MARK = "BENCH_PROFILERS"
+__all__ = ["Profiler"]
 
 
 class Profiler:

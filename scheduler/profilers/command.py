@@ -10,7 +10,7 @@ from subprocess import Popen
 
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.processes import ProcessStat, end_run, interrupt_run, left_over
-from hypergauge.scheduler.profilers.base import MARK
+from hypergauge.scheduler.profilers.mark import MARK
 
 __all__ = ["CommandEnd", "ProfiledCommand"]
 

@@ -14,7 +14,7 @@ from hypergauge.scheduler.profilers.py_spy import LIVE_REPORT, PySpy
 from hypergauge.scheduler.profilers.pytorch import Torch
 from hypergauge.scheduler.profilers.word import split_word
 
-__all__ = ["PROFILERS", "RELAY", "around", "notes", "problems", "reports", "wrapped"]
+__all__ = ["PROFILERS", "RELAY", "around", "notes", "problems", "wrapped", "written_reports"]
 
 # From the inside out, so that perf counts only the command and not an outer profiler.
 PROFILERS: dict[str, Profiler] = {one.name: one for one in (Torch(), Perf(), PerfRecord(), PySpy(), Nsys(), Ncu())}
@@ -88,7 +88,7 @@ def wrapped(words: Sequence[str], chosen: Mapping[str, Mapping[str, str]], folde
     return command
 
 
-def reports(folder: RunFolder) -> list[Path]:
+def written_reports(folder: RunFolder) -> list[Path]:
     """Return the reports and logs of profilers in a run's folder, without empty files."""
     left = [folder.path / profiler.report for profiler in PROFILERS.values()]
     live = sorted(folder.path.glob(LIVE_REPORT.format("*")))

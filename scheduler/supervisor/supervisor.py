@@ -29,8 +29,7 @@ from hypergauge.core.system.backoff import pauses
 from hypergauge.core.system.polling import readable
 from hypergauge.core.system.processes import identity, signal_run
 from hypergauge.scheduler import profilers
-from hypergauge.scheduler.environments.containers import end_container
-from hypergauge.scheduler.supervision import INTERRUPTED, ON_REQUEST
+from hypergauge.scheduler.supervision import INTERRUPTED, ON_REQUEST, end_container_of
 from hypergauge.scheduler.supervisor.lease import Lease
 from hypergauge.scheduler.supervisor.limits import Memory, own_peak
 from hypergauge.scheduler.supervisor.order import Order
@@ -39,7 +38,6 @@ from hypergauge.scheduler.supervisor.reasons import CommandExit, exit_code, fail
 from hypergauge.scheduler.supervisor.run_clock import RunClock
 from hypergauge.scheduler.tracking.spans import SpanWatch
 from hypergauge.scheduler.tracking.tensors import TensorWatch
-from hypergauge.sql.queries.summaries import unsummarised
 from hypergauge.sql.runs import runs
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.session import Session
@@ -85,7 +83,7 @@ class Supervisor:
         signal.signal(signal.SIGINT, self._take_interrupt)
         run_id, clock = self.folder.run_id, RunClock(started_at)
         memory = Memory.read()
-        around = profilers.around(self.order.profilers)
+        around = profilers.around(self.order.profilers) if self.order.profilers else ""
         path = self.folder.profiler_log if around else self.folder.output  # the relay writes the command's output
         output = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -126,7 +124,7 @@ class Supervisor:
         after = outlived(left_over)
         command.end(self.database.settings.grace)
         lease.end()
-        end_container(self.folder)
+        end_container_of(self.folder)
         _reap_all()
         limit.end()
         spans.end()
@@ -255,6 +253,7 @@ def _stand_in(supervisor: Supervisor, session: Session, end: RunEnd) -> None:
     """Clear devices and deliver the run in place of the scheduler, which has died or does not wait."""
     from hypergauge.scheduler.devices.devices import Devices
     from hypergauge.scheduler.tracking.delivery import deliver, deliver_backlog
+    from hypergauge.sql.queries.summaries import unsummarised
 
     folder, order, settings = supervisor.folder, supervisor.order, supervisor.database.settings
     try:

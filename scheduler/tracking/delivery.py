@@ -112,7 +112,7 @@ def _track(
         store_software_metrics(connection, folder.run_id, server.metrics_of(found, everything=True))
     tags = {"hypergauge.status": end.status, "hypergauge.reason": end.reason or ""}
     with whole_output(folder.output) as output:
-        left = [output, folder.spans, *(folder.path / name for name in FILES), *profilers.reports(folder)]
+        left = [output, folder.spans, *(folder.path / name for name in FILES), *profilers.written_reports(folder)]
         tensors = sorted(folder.saved_tensors.glob("*.npy"))
         artifacts, tensors = [
             [path for path in paths if _is_readable(folder, path, notify)] for paths in (left, tensors)

@@ -7,12 +7,10 @@ import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
-
 from hypergauge.client.spans import SPAN_KINDS
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.periodic import Periodic
-from hypergauge.sql.ingest.limits import LATEST, limited, storable
+from hypergauge.sql.ingest.limits import LATEST, limited_value, storable
 from hypergauge.sql.ingest.software import SpanRecord, store_spans
 from hypergauge.sql.server.database import Database
 
@@ -111,5 +109,5 @@ def _amount(value: object) -> float | None:
         amount = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     except OverflowError:
         return None
-    stored = float(limited(np.array([amount]))[0])
+    stored = limited_value(amount)
     return stored if stored >= 0 else None

@@ -8,10 +8,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from hypergauge.client.tensors import REDUCTIONS
 from hypergauge.core.files.run_folder import RunFolder
@@ -26,6 +23,10 @@ from hypergauge.sql.ingest.tensors import (
     stored_steps,
 )
 from hypergauge.sql.server.database import Connection, Database
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = ["Problem", "TensorLines", "TensorWatch", "deliver_tensors"]
 
@@ -231,6 +232,8 @@ def _sizes(raw: Iterable[object], count: int) -> list[int]:
 
 
 def _values(raw: str, count: int) -> npt.NDArray[np.float32]:
+    import numpy as np  # most runs are not watched, and each has a supervisor
+
     values = np.frombuffer(base64.b64decode(raw, validate=True), "<f4").astype(np.float32, copy=False)
     if len(values) != count:
         raise ValueError

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+import math
+from typing import TYPE_CHECKING
 
-__all__ = ["LATEST", "limited", "storable"]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["LATEST", "limited", "limited_value", "storable"]
 
 # Unix seconds, in the year 5138. PostgreSQL has no time after the year 294276.
 LATEST = 1e11
@@ -20,11 +24,20 @@ def limited(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     A value beyond ±1e150 is missing: infinity, a loss that diverged, the largest double for "no limit". One nearer to 0
     than 1e-150 is 0.
     """
+    import numpy as np  # each run has a supervisor, which needs the other functions alone
+
     sizes = np.abs(values)
     beyond, tiny = sizes > _LARGEST, (sizes < _SMALLEST) & (sizes > 0)
     if not beyond.any() and not tiny.any():
         return values
     return np.where(beyond, np.nan, np.where(tiny, 0.0, values))
+
+
+def limited_value(value: float) -> float:
+    """Return a value to store as `limited` does."""
+    if not abs(value) <= _LARGEST:
+        return math.nan
+    return 0.0 if abs(value) < _SMALLEST else value
 
 
 def storable(text: str) -> str:

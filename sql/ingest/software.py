@@ -6,9 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from hypergauge.sql.ingest.limits import LATEST, limited, storable
+from hypergauge.sql.ingest.limits import LATEST, limited_value, storable
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["SoftwareMetric", "SpanRecord", "store_software_metrics", "store_spans"]
@@ -52,12 +50,12 @@ class SpanRecord:
 
 
 def store_software_metrics(connection: Connection, run_id: str, metrics: Sequence[SoftwareMetric]) -> None:
-    """Store values of one run and keep existing ones. Values are `limited`; NaN becomes null.
+    """Store values of one run and keep existing ones. Values are limited, see `hypergauge.sql.ingest.limits`; NaN becomes null.
 
     Values with a time or step that the database lacks are left out: a script logs at any time that it likes.
     """
     metrics = [one for one in metrics if abs(one.time) < LATEST and abs(one.step) < 2**63]
-    values = limited(np.array([m.value for m in metrics], float)).tolist()
+    values = [limited_value(m.value) for m in metrics]
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             """

@@ -6,15 +6,18 @@ import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
 from psycopg import sql
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
 from hypergauge.client.tensors import REDUCTIONS
 from hypergauge.sql.server.database import Connection
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = ["TensorSet", "TensorStep", "microseconds", "store_problems", "store_tensors", "stored_steps"]
 
@@ -67,6 +70,8 @@ class TensorStep:
     @property
     def norm(self) -> float | None:
         """l2 norm of all tensors together, without those whose norm is not finite; ``None`` if that is none."""
+        import numpy as np
+
         norms = self.columns.get("l2", np.empty(0, np.float32)).astype(np.float64)
         norms = norms[np.isfinite(norms)]
         return math.sqrt(float(norms @ norms)) if norms.size else None
@@ -139,6 +144,8 @@ def _encoded(values: npt.NDArray[np.float32] | None) -> _Reals | None:
     """Return ``real[]`` in binary; ``None`` if no value is finite."""
     if values is None:
         return None
+    import numpy as np  # most runs are not watched, and each has a supervisor
+
     known = np.isfinite(values)
     if not known.any():
         return None

@@ -20,7 +20,7 @@ from hypergauge.scheduler import profilers
 from hypergauge.scheduler.environments.containers import Container, Mount
 from hypergauge.scheduler.launch.launch import Command
 from hypergauge.scheduler.launch.profiled import profiled
-from hypergauge.scheduler.profilers import ProfiledCommand, nsight, problems, relay, reports
+from hypergauge.scheduler.profilers import ProfiledCommand, nsight, problems, relay, written_reports
 from hypergauge.scheduler.profilers.nsight import Ncu
 from hypergauge.scheduler.profilers.word import split_word
 from tests.support.fakes.profilers import installed_profilers
@@ -316,7 +316,7 @@ print({n.name for n in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIG
     written = folder.profiler_log.read_text()
     assert "==PROF==" in written
     assert "Generated: " in written
-    assert reports(folder) == [folder.path / "ncu.ncu-rep", folder.profiler_log]
+    assert written_reports(folder) == [folder.path / "ncu.ncu-rep", folder.profiler_log]
 
 
 def test_the_time_of_the_report_is_none_of_the_run(programs: Path, folder: RunFolder, start: Start) -> None:
@@ -390,4 +390,4 @@ def test_a_plain_command(folder: RunFolder) -> None:
     command = ProfiledCommand(process, folder, "")
     ended = wait_for_end(command)
     assert (ended.returncode, ended.log, ended.lost_by) == (3, folder.output, "")
-    assert reports(folder) == []
+    assert written_reports(folder) == []
