@@ -33,8 +33,6 @@ from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.plan.exporters import shown_choices
 from hypergauge.scheduler.plan.finished import is_finished
 from hypergauge.scheduler.plan.policy import Policy
-from hypergauge.sql.queries.contention import contention_facts
-from hypergauge.sql.queries.notices import notices
 from hypergauge.sql.runs.selection import select_run
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.experiment_checks import checked_file, reactions
@@ -253,6 +251,9 @@ def run_file(
 
 def _settle(executor: Executor, outcomes: Sequence[Outcome]) -> None:
     """Wait for the last samples of runs, and name those that other programs disturbed, or on which a critical rule fires."""
+    from hypergauge.sql.queries.contention import contention_facts
+    from hypergauge.sql.queries.notices import notices
+
     ids = [outcome.run_id for outcome in outcomes]
     executor.settle(ids)
     report_critical(executor, outcomes)

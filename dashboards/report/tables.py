@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hypergauge.dashboards.terminal.comparison_sheet import Sheet
 from hypergauge.dashboards.terminal.formatting import duration
 from hypergauge.insight.report import Report
+from hypergauge.insight.sharing.interference import DELAY_LIMIT
 from hypergauge.sql.queries.report import Quality
 
 __all__ = ["Column", "Table", "Value", "comparison", "qualities", "runs", "table"]
@@ -104,7 +105,7 @@ def qualities(found: Report, titles: Mapping[str, str]) -> Table:
     """Return the table of the quality of each run's measurements."""
     columns = [
         Column("measured", number=True), Column("interval", number=True), Column("exporters"), Column("overhead", number=True),
-        Column("GPUs"), Column("throttled"), Column("profiled"), Column("shared"),
+        Column("other programs"), Column("GPUs"), Column("throttled"), Column("profiled"), Column("shared"),
     ]  # fmt: skip
     lines = [
         (
@@ -116,6 +117,7 @@ def qualities(found: Report, titles: Mapping[str, str]) -> Table:
                 Value(
                     _overhead(one.overhead), "low" if one.overhead is not None and round(one.overhead, 3) > 0.01 else ""
                 ),
+                _other_programs(one),
                 Value("simulated" if one.simulated else "real" if found.devices.get(run.run_id) else "none"),
                 Value("" if one.throttled is None else "yes" if one.throttled else "no"),
                 Value(run.profilers.replace("+", " and ") or "no"),
@@ -130,6 +132,14 @@ def qualities(found: Report, titles: Mapping[str, str]) -> Table:
 
 def _coverage(share: float | None) -> Value:
     return Value("") if share is None else Value(f"{share:.0%}", "low" if share < 0.9 else "")
+
+
+def _other_programs(one: Quality) -> Value:
+    if one.other_cores is None or one.cores is None:
+        return Value("")
+    return Value(
+        f"{one.other_cores:.1f} of {one.cores:.3g} cores", "low" if one.delay and one.delay > DELAY_LIMIT else ""
+    )
 
 
 def _exporters(one: Quality) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hypergauge.insight.sharing.collocation import advice, facts, interference, verdict
-from hypergauge.insight.sharing.interference import Against, Disturbance, Interference, Set
+from hypergauge.insight.sharing.interference import DELAY_LIMIT, Against, Disturbance, Interference, Set
 from hypergauge.insight.sharing.ratio import Ratio
 from hypergauge.sql.queries.notices import chart_notices, notices
 from tests.support.contention import host, process
@@ -179,3 +179,4 @@ def test_the_command_and_sql_decide_alike(world: World) -> None:
         expected = one(world, "select sharing_verdict(%s, %s, %s, %s, %s)", ratio, low, high, alone, beside)
         assert decided == expected, (ratio, low, high, alone, beside)
     assert one(world, "select sharing_verdict(null, null, null, 0, 0)") is None
+    assert one(world, "select delay_limit()") == DELAY_LIMIT

@@ -148,6 +148,23 @@ def test_all_metrics_of_a_profiled_run_and_of_its_end(
         check_golden(name, re.sub(r"^(\w\S*) .*$", r"\1 1", text, flags=re.MULTILINE))
 
 
+def test_the_cpu_time_of_services_is_that_of_no_run_and_of_no_other_program(python: Start, tmp_path: Path) -> None:
+    exporter = ProcessExporter(ExporterOptions(home=tmp_path, own_runs=True))
+
+    def services() -> float:
+        found = [family.samples for family in exporter.collect() if family.name == "bench_services_cpu_seconds"]
+        return sum(sample.value for samples in found for sample in samples)
+
+    before = services()
+    process = python(BURN + "burn(0.5)\nsay(used())\nsys.stdin.read()", BENCH_SERVICE="1")
+    assert process.stdout is not None
+    used = float(process.stdout.readline())
+    # Other stacks of this machine may use more.
+    wait_for(lambda: services() - before >= used - 0.02)
+    process.communicate()
+    assert services() - before >= used - 0.02, "it stays when the process has ended"
+
+
 def test_proportional_memory_follows_allocations(page: Page, python: Start, run_id: str) -> None:
     process = python(
         "import sys\nx = None\nfor line in sys.stdin:\n"

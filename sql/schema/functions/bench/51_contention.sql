@@ -83,7 +83,9 @@ begin
                max(mean) filter (where quantity = 'cpu_available') as available,
                max(mean) filter (where quantity = 'gpu_other_processes') as gpu_processes,
                max(mean) filter (where quantity = 'gpu_other_memory') as gpu_memory,
-               max(mean) filter (where quantity = 'gpu_other_sm_utilization') as gpu_share
+               -- Where the driver does not know it, as under MPS and MIG, the time with processes.
+               coalesce(max(mean) filter (where quantity = 'gpu_other_sm_utilization'),
+                        max(least(mean, 1)) filter (where quantity = 'gpu_other_processes')) as gpu_share
         from measured
     ), outside as (
         select h.*, c.own, c.other, c.others,
@@ -92,9 +94,7 @@ begin
         from host h cross join cores_of_runs(p_run) c
     )
     select p_run, busy + idle, own, other, outside, services, pressure, others, gpu_processes, gpu_memory,
-           case when gpu_processes > 0 then coalesce(gpu_share, 1) else gpu_share end,
-           greatest(core_delay(outside + other, busy, pressure, least_idle, busy + idle, available),
-                    case when gpu_processes > 0 then coalesce(gpu_share, 1) else gpu_share end)
+           gpu_share, greatest(core_delay(outside + other, busy, pressure, least_idle, busy + idle, available), gpu_share)
     from outside;
 end $$;
 

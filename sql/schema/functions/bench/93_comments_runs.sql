@@ -275,5 +275,5 @@ comment on column run_contention.cpu_pressure is 'share of time in which some pr
 comment on column run_contention.other_runs is 'number of runs of other workloads on its hosts';
 comment on column run_contention.gpu_other_processes is 'processes outside all runs on its GPUs';
 comment on column run_contention.gpu_other_memory is 'device memory of these processes in bytes';
-comment on column run_contention.gpu_other_share is 'share of time in which their kernels ran, 0 to 1; 1 where it is unknown';
+comment on column run_contention.gpu_other_share is 'share of time in which their kernels ran, 0 to 1; where it is unknown, in which there were any';
 comment on column run_contention.delay is 'largest share of the run''s time that other programs may have cost, 0 to 1';

@@ -12,6 +12,8 @@ returns table (what text, value text) language sql stable rows 20 as $$
     from runs r join workloads w using (workload_id) join experiments e using (experiment_id)
     left join lateral (select coverage, interval_seconds, throttled, overhead from run_quality
                        where run_id = r.run_id and r.summarised) q on true
+    left join lateral (select cores, other_cores + other_run_cores as used, delay from run_contention
+                       where run_id = r.run_id and r.summarised) c on true
     cross join lateral (values
         (1, 'run', concat_ws(' ', run_label(w, r), nullif(r.name, ''))),
         (2, 'experiment', concat_ws(' ', e.experiment_id, nullif(e.name, ''))),
@@ -28,15 +30,17 @@ returns table (what text, value text) language sql stable rows 20 as $$
                               else coalesce(round(100 * q.coverage::numeric, 1) || ' % of its time, ', '')
                                    || 'every ' || round(q.interval_seconds::numeric, 1) || ' s' end),
         (13, 'overhead', round(100 * q.overhead::numeric, 1) || ' % of the host''s cores, for the exporters'),
-        (14, 'throttled', case when q.throttled then 'the clocks of its GPUs were kept down at some time' end),
-        (15, 'throughput', (
+        (14, 'other programs', notice_cores(c.used::numeric, c.cores::numeric)
+                               || ', which may have cost ' || notice_percent(c.delay::numeric) || ' of its time'),
+        (15, 'throttled', case when q.throttled then 'the clocks of its GPUs were kept down at some time' end),
+        (16, 'throughput', (
             select concat_ws(', ', throughput_text(t.samples_per_second, 'samples/s'), throughput_text(t.tokens_per_second, 'tokens/s'),
                              throughput_text(t.steps_per_second, 'steps/s'),
                              'MFU ' || round(100 * (t.flops_per_second / peak_flops(r.run_id))::numeric, 1) || ' %',
                              round(100 * t.data_wait_share::numeric, 1) || ' % of it waiting for data')
             from throughput(r.run_id) t)),
-        (16, 'id', r.run_id),
-        (17, 'MLflow''s id', r.mlflow_run_id)
+        (17, 'id', r.run_id),
+        (18, 'MLflow''s id', r.mlflow_run_id)
     ) as x (ord, what, value)
     where r.run_id = p_run and x.value <> '' order by x.ord
 $$;

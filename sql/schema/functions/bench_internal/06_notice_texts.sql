@@ -31,7 +31,7 @@ $$;
 
 -- Return cores in use: `1.8 of 2 cores`.
 create or replace function bench_internal.notice_cores(p_used numeric, p_total numeric) returns text language sql immutable as $$
-    select format('%s of %s cores', round(p_used, 1), trim_scale(round(p_total, 1)))
+    select round(p_used, 1) || ' of ' || trim_scale(round(p_total, 1)) || ' cores'
 $$;
 
 -- Return the range of a list of seconds: `1 s`, `1 to 5 s`; null for an empty list.
