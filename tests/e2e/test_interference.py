@@ -38,13 +38,18 @@ def test_slowdowns_and_makespan_are_those_of_clocks_outside(home: Home) -> None:
     rows = [(1, "short"), (2, "long"), (3, "short"), (3, "long")]
     lines = [f"85,{workload},{name},{{scripts}}/own_clock.py,{folder} {SECONDS[name]}" for workload, name in rows]
     home.bench("schedule", home.sheet("interference", HEADER, lines).path, "--repeat", "2")
+    found = home.json("interference", "85")
+    # On a busy machine a repetition may be left out, if other programs let the other one alone.
+    left_out = {label for one in found["left_out"] for label in one["runs"]}
+    assert {reason["reason"] for one in found["left_out"] for reason in one["reasons"]} <= {"other_programs"}
     clocks: dict[tuple[int, str], list[Clocks]] = {}
     for run in home.runs(85):
-        clocks.setdefault((run["workload"], run["name"]), []).append(Clocks(folder, run))
+        label = f"85/{run['workload']}/{run['position']}" + ("@1" if run["attempt"] == 1 else "")
+        if label not in left_out:
+            clocks.setdefault((run["workload"], run["name"]), []).append(Clocks(folder, run))
 
-    found = home.json("interference", "85")
     [pair] = found["sets"]
-    assert (pair["sharing"], pair["repetitions"], found["left_out"]) == ("host", 2, [])
+    assert (pair["sharing"], pair["repetitions"]) == ("host", len(clocks[3, "short"]))
     together = list(zip(clocks[3, "short"], clocks[3, "long"], strict=True))
     for member in pair["members"]:
         name = member["configuration"]
@@ -58,8 +63,9 @@ def test_slowdowns_and_makespan_are_those_of_clocks_outside(home: Home) -> None:
                 fmean(solo.seconds_to(one.step_at(end)) for solo in clocks[1 + list(SECONDS).index(name), name])
             )
         assert member["slowdown"]["ratio"] == pytest.approx(fmean(beside) / fmean(alone), rel=0.15)
-        assert member["slowdown"]["low"] < member["slowdown"]["ratio"] < member["slowdown"]["high"]
-        assert member["slowdown"]["ratio"] > 1, "they shared a core"
+        if member["slowdown"]["low"] is not None:
+            assert member["slowdown"]["low"] < member["slowdown"]["ratio"] < member["slowdown"]["high"]
+        assert member["slowdown"]["ratio"] > 1 or pair["verdict"] == "disturbed", "they shared a core"
     makespan = fmean(max(one.ends, other.ends) - min(one.begins, other.begins) for one, other in together)
     assert pair["makespan_seconds"]["together"] == pytest.approx(makespan, rel=0.15, abs=0.5)
     one_by_one = sum(fmean(one.ends - one.begins for one in clocks[key]) for key in ((1, "short"), (2, "long")))
