@@ -7,10 +7,12 @@ place, which costs a copy in memory, and names as they come. The newest record m
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +24,7 @@ from hypergauge.collector.convert.exposition import Series
 from hypergauge.collector.convert.rates import LastLine
 from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 
-__all__ = ["LastLines", "NewestSamples", "SeriesKey", "definition_key", "newest_samples", "series_key"]
+__all__ = ["LastLines", "NewestSamples", "SeriesKey", "definition_key", "delete_old", "newest_samples", "series_key"]
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +32,8 @@ SeriesKey = tuple[str, str, tuple[tuple[str, str], ...]]
 _COLUMNS = 3
 # The names of a target with ever-changing series are written anew when this many times as many have come.
 _GROWTH, _LEAST_NAMES = 4, 1000
+# States that were not written for this long, of targets that the configuration no longer names, are deleted.
+_KEPT_SECONDS = 7 * 86_400.0
 
 
 class _Files(NamedTuple):
@@ -59,6 +63,14 @@ def newest_samples(record: SpoolRecord | None) -> NewestSamples:
 def definition_key(definition: SeriesDefinition) -> tuple[object, str, tuple[tuple[str, str], ...]]:
     """Return the key of a series in `NewestSamples`; a target without an id in the database has its row."""
     return definition.target or definition.target_id, definition.metric, tuple(sorted(definition.labels.items()))
+
+
+def delete_old(folder: Path) -> None:
+    """Delete the states of targets that have not been scraped for a week."""
+    for path in folder.glob("*"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _KEPT_SECONDS:
+                path.unlink()
 
 
 class LastLines:
@@ -134,10 +146,14 @@ class LastLines:
             _log.warning("%s cannot be written, counters will not continue after a kill: %s", self._files.values, error)
 
     def discard(self) -> None:
-        """Delete the files: the state is no longer that of the last record."""
+        """Delete the files, unless a successor for the same target has written its own."""
         self.close()
         for path in (*self._files, *self._new):
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                with path.open("rb") as file:
+                    is_own = file.read(8) == self._life
+                if is_own:
+                    path.unlink()
 
     def close(self) -> None:
         """Close the files; safe to call twice."""

@@ -235,7 +235,7 @@ class ScrapedTarget:
     def forget(self) -> None:
         """Forget all its series; its records are in the spool."""
         if self.last_lines is not None:
-            self.last_lines.close()
+            self.last_lines.discard()
         self._numbering.forget([*self._obsolete, *self._refs.tolist()])
 
     def _drop(self, reason: str, count: int) -> None:

@@ -23,7 +23,7 @@ from hypergauge.collector.discovery.scrape_config import BODY_SIZE_LIMIT
 from hypergauge.collector.discovery.targets import Key, Target, aligned, crowded, offset, slot_after
 from hypergauge.collector.http.fetch import Body, Fetcher, FetchFailed
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.last_lines import LastLines, newest_samples
+from hypergauge.collector.scrape.last_lines import LastLines, delete_old, newest_samples
 from hypergauge.collector.scrape.parse_budget import ParseBudget
 from hypergauge.collector.scrape.scrape_tasks import ParseQueue, ScrapeResponse, ScrapeTasks, ended, forget
 from hypergauge.collector.scrape.scraped_target import ScrapedTarget
@@ -84,6 +84,8 @@ class Scraper:
         self._metrics, self._fetcher = metrics, fetcher
         self._states, self._held_since = states, held_since if held_since is not None else {}
         self._newest = newest_samples(spool.newest)
+        if states is not None:
+            delete_old(states)
         self._met: set[Key] = set()  # targets of this process
         self._appender = Appender(spool, access, metrics)
         self._definitions = Definitions(kinds)

@@ -147,6 +147,18 @@ def test_a_runs_counter_that_comes_later_began_after_the_last_scrape(tmp_path: P
     assert ("bench_gpu_attributed_energy_joules_total", 925, 50, 20) in samples
 
 
+def test_a_target_that_is_removed_leaves_no_files(tmp_path: Path) -> None:
+    first = Life(tmp_path, 1000)
+    first.take(1000, "a_total 5")
+    first.scraped.forget()
+    assert list(tmp_path.iterdir()) == []
+    first, successor = Life(tmp_path, 1000), Life(tmp_path, 1010)
+    first.take(1000, "a_total 5")
+    successor.take(1010, "a_total 6")
+    first.scraped.forget()
+    assert Life(tmp_path, 1020).take(1020, "a_total 9") == [("a_total", 1020, 3, 10)]
+
+
 def test_ever_changing_series_do_not_fill_the_disk(tmp_path: Path) -> None:
     life = Life(tmp_path, 1000)
     life.scraped.parser._forget_after = 10
