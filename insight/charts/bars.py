@@ -139,8 +139,8 @@ def _recorded(connection: Connection, about: Subject) -> Iterator[Found]:
         for metric in dict.fromkeys((*about.logged, *about.tensors)):
             values = {run.run_id: last[run.run_id, metric] for run in group if (run.run_id, metric) in last}
             programs = {program[run] for run in values}
-            # A finished run of another program has none to log.
-            due = [run.run_id for run in group if run.status != "finished" or program[run.run_id] in programs]
+            # A run of another program has none to log.
+            due = [run.run_id for run in group if program[run.run_id] in programs]
             finite = [value for value in values.values() if value is not None]
             if finite and len(finite) == len(values) and values.keys() >= set(due):
                 yield metric, label, "", _together(finite)

@@ -62,13 +62,13 @@ def _status(group: Iterable[Entry]) -> str:
 def workload_entry(label: str, group: Sequence[tuple[Entry, Entry]], works: Mapping[str, Work]) -> Entry:
     """Return the aggregate of runs and their parts of shared amounts, with the makespan of simultaneous runs.
 
-    A mean needs a value of each run. A finished run of another program than those with a software metric has none to log.
+    A mean needs a value of each run. A run of another program than those with a software metric has none to log.
     """
     entries = [entry for entry, _ in group]
 
     def lacks(entry: Entry, having: Sequence[Entry]) -> bool:
         programs = {works[run.run_id].program for one in having for run in one.runs}
-        return not entry.finished or any(works[run.run_id].program in programs for run in entry.runs)
+        return any(works[run.run_id].program in programs for run in entry.runs)
 
     together = with_energy(_together(label, entries, [part for _, part in group], lacks), entries)
     when = together.intervals or together.runs
