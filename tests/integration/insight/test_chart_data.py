@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypergauge.core.errors import BadRequest, NoData
 from hypergauge.insight.charts.bars import bars
 from hypergauge.insight.charts.chart import Chart, chart
+from hypergauge.insight.charts.scatter import scatter
 from hypergauge.insight.comparison.comparison import compare
 from hypergauge.insight.comparison.trust import trust
 from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
@@ -266,3 +268,27 @@ def test_bars_are_means_with_their_spread(world: World, start: float) -> None:
     assert [(one.metric, one.label, round(one.value, 1), round(one.low, 1), round(one.high, 1), one.p95) for one in together] == [
         ("cpu_usage", "20/1 net1, net2", 15.5, 10.5, 20.5, None), ("loss", "20/1 net1, net2", 1.5, 1, 2, None),
     ]  # fmt: skip
+
+
+def test_a_value_that_one_run_lacks_is_not_that_of_the_others(world: World, start: float) -> None:
+    """The means of a workload and of a row's attempts need a value of each, and the legend has the last value of a run."""
+    for position, attempt in ((1, 1), (2, 1), (2, 2)):
+        run_id = world.run(start, start + SECONDS, position=position, attempt=attempt, name=f"net{position}")
+        losses(world, run_id, start, 4, 1.0)
+        if attempt == 2:
+            last = SoftwareMetric("loss", 9, start + 9, math.nan)
+            store_software_metrics(world.connection, run_id, [last])
+        if position == 1:
+            cpu(world, run_id, start, 10.0)
+    runs = select_runs(world.connection, ["20"])
+    assert [(one.metric, one.label) for one in bars(world.connection, runs, ["cpu_usage", "loss"]).bars] == [
+        ("cpu_usage", "20/1/1 net1"),
+        ("loss", "20/1/1 net1"),
+    ]
+    assert bars(world.connection, runs, ["cpu_usage", "loss"], by="workload").bars == ()
+    every = select_runs(world.connection, ["20"], every_attempt=True)
+    points = scatter(world.connection, every, ["loss"], "lr")
+    assert [(one.bar.label, one.attempts) for one in points.points] == [("20/1/1 net1", 1)]
+    assert points.left_out == ("20/1/2",)
+    lasts = {one.label: one.last for one in chart(world.connection, runs, ["loss"]).series}
+    assert lasts == {"20/1/1 net1": 1.0, "20/1/2 net2": pytest.approx(math.nan, nan_ok=True)}
