@@ -2,13 +2,15 @@
 
 The stack is up, so its start costs nothing here. A file's time lasts until its last script starts: at the end the command
 waits for the last samples, once for all workloads. ``workload_seconds`` is the cost of a workload beyond the bare command,
-from files of few and of more workloads; ``extra_run_seconds`` the cost of each further run of a workload, likewise;
+from files of few and of more workloads; ``extra_run_seconds`` the cost of each further run of a workload, likewise, and
+``extra_run_cpu_seconds`` its CPU time, which other load on the machine affects less: of the command, its supervisors and the runs;
 ``start_spread_seconds`` the time between the starts of one workload's first and last process, by their own clocks.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -32,12 +34,14 @@ def measure() -> dict[str, float | str]:
         scheduling.bench("up")
         try:
             scheduling.timed([1])  # the first schedule after the start of a stack is slower
-            workloads, runs, spreads = [], [], []
+            workloads, runs, cpu, spreads = [], [], [], []
             for _ in range(ROUNDS):
-                few, more = (scheduling.timed([1] * count) for count in WORKLOADS)
+                few, more = (scheduling.timed([1] * count)[0] for count in WORKLOADS)
                 workloads.append((more - few) / (WORKLOADS[1] - WORKLOADS[0]))
-                few, more = (scheduling.timed([count]) for count in RUNS)
-                runs.append((more - few) / (RUNS[1] - RUNS[0]))
+                few_runs, more_runs = (scheduling.timed([count]) for count in RUNS)
+                wall, used = ((b - a) / (RUNS[1] - RUNS[0]) for a, b in zip(few_runs, more_runs, strict=True))
+                runs.append(wall)
+                cpu.append(used)
                 spreads.append(scheduling.spread())
             bare = statistics.median(scheduling.bare() for _ in range(2 * ROUNDS))
         finally:
@@ -45,6 +49,7 @@ def measure() -> dict[str, float | str]:
     return {
         "workload_seconds": statistics.median(workloads) - bare,
         "extra_run_seconds": statistics.median(runs),
+        "extra_run_cpu_seconds": statistics.median(cpu),
         "start_spread_seconds": max(spreads),
         "bare_seconds": bare,
     }
@@ -70,8 +75,11 @@ class _Scheduling:
         if done.returncode:
             raise RuntimeError(done.stderr.decode())
 
-    def timed(self, runs: Sequence[int]) -> float:
-        """Schedule a file with a workload for each number of runs in `runs`; return the seconds until the last script starts."""
+    def timed(self, runs: Sequence[int]) -> tuple[float, float]:
+        """Schedule a file with a workload for each number of runs in `runs`.
+
+        Return the seconds until the last script starts, and the CPU seconds of the command and its processes.
+        """
         self._experiment += 1
         rows = [
             f"{self._experiment},{workload},{self._script}"
@@ -80,9 +88,9 @@ class _Scheduling:
         ]
         file = self._folder / f"{self._experiment}.csv"
         file.write_text("\n".join(["Experiment,Workload,File", *rows]) + "\n")
-        began = time.time()
+        began, used = time.time(), _children()
         self.bench("schedule", str(file))
-        return max(self._starts(sum(runs))) - began
+        return max(self._starts(sum(runs))) - began, _children() - used
 
     def spread(self) -> float:
         """Return the time between first and last start of the newest workload's processes."""
@@ -99,3 +107,8 @@ class _Scheduling:
         began = time.perf_counter()
         subprocess.run([sys.executable, str(self._script)], check=True, stdout=subprocess.DEVNULL)
         return time.perf_counter() - began
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
