@@ -57,12 +57,14 @@ format: .venv/installed-dev
 # After a change of pyproject.toml the stamp is out of date, so the next command installs changed dependencies.
 .venv/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(f"hypergauge needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.11 …")'
+	@echo "Setting up .venv, once: hypergauge with its dependencies, 1 GB on disk. A minute on a fast line, ten on a slow one …"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable '.[all]'
 	@touch $@
 
 .venv/installed-dev: .venv/installed
+	@echo "Installing the tools of development into .venv, once: 0.5 GB more on disk, as long again …"
 	$(BIN)/python -m pip install --quiet --group dev
 	@touch $@
 
