@@ -40,12 +40,12 @@ class Guard:
     def __call__(self, hook: Callable[..., Any]) -> Callable[..., None]:
         """Return what calls `hook` while the guard is on. It returns ``None``, which changes nothing in a hook.
 
-        It may stay in a model that is pickled or copied: there it does nothing.
+        It may stay in an object that is pickled or copied: there it does nothing.
         """
         return functools.update_wrapper(_Hook(self.function(hook)), hook)
 
     def function(self, hook: Callable[..., Any]) -> Callable[..., None]:
-        """Return the same as a plain function, which is called faster, but must not stay in a model."""
+        """Return the same as a plain function, which is called faster, but must not stay in such an object."""
         # A training calls this in each step: whatever it looks up has left the cache since the last one.
         is_skipped = self.is_skipped
 
@@ -55,6 +55,20 @@ class Guard:
                     hook(*args, **kwargs)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
                     self.fail(error)
+
+        return guarded
+
+    def result(self, hook: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what returns the result of `hook`, and ``None`` while the guard is off."""
+        is_skipped = self.is_skipped
+
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            if self.on and not is_skipped():
+                try:
+                    return hook(*args, **kwargs)
+                except Exception as error:  # noqa: BLE001 - as above
+                    self.fail(error)
+            return None
 
         return guarded
 

@@ -80,6 +80,11 @@ class TensorFile:
         with self._lock:
             self._append([json.dumps({"problem": text})])
 
+    def gap(self, text: str) -> None:
+        """Append what is not recorded, and why; it becomes a note on the run."""
+        with self._lock:
+            self._append([json.dumps({"gap": text})])
+
     def _lines(
         self,
         key: tuple[int, str, tuple[str, ...]],

@@ -1,4 +1,4 @@
-"""Waits for data loaders, and the epochs that they begin."""
+"""Waits for data loaders, the epochs that they begin, and the samples that they give."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from torch.utils.data import dataloader
 
@@ -17,26 +17,24 @@ __all__ = ["LoaderHook"]
 _NEXT = Patch(dataloader._BaseDataLoaderIter, "__next__")
 
 
+class Loading(Protocol):
+    """Listener to the batches that the thread takes from data loaders. Its methods must not raise."""
+
+    def batch_asked(self, data_set: object, is_first: bool) -> None:
+        """Note that a batch of a data set is asked for, and whether it is the first one of an iteration."""
+
+    def batch_taken(self, seconds: float, samples: int | None) -> None:
+        """Note how long a batch was waited for, and its samples."""
+
+    def exhausted(self, data_set: object) -> None:
+        """Note that a data set has no more batches."""
+
+
 class LoaderHook:
-    """Hook on each batch that the thread takes from a data loader.
+    """Hook on each batch that the thread takes from a data loader."""
 
-    Parameters
-    ----------
-    asked
-        Called with the data set before a batch is taken, and with whether it is the first one of an iteration.
-    waited
-        Called with the seconds that this took.
-    exhausted
-        Called with the data set when it has no more batches.
-    """
-
-    def __init__(
-        self,
-        asked: Callable[[object, bool], None],
-        waited: Callable[[float], None],
-        exhausted: Callable[[object], None],
-    ) -> None:
-        self._asked, self._waited, self._exhausted = asked, waited, exhausted
+    def __init__(self, loading: Loading) -> None:
+        self._loading = loading
         self._here = (os.getpid(), threading.get_ident())
         _NEXT.add(self._wrap)
 
@@ -45,19 +43,38 @@ class LoaderHook:
         _NEXT.remove(self._wrap)
 
     def _wrap(self, take: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        here, clock, loading = self._here, time.perf_counter, self._loading
+
         def replacement(batches: Any) -> Any:
             # Not in a worker, nor in a thread that loads ahead: nothing waits for it.
-            if (os.getpid(), threading.get_ident()) != self._here:
+            if (os.getpid(), threading.get_ident()) != here:
                 return take(batches)
-            data_set = getattr(batches, "_dataset", None)
-            self._asked(data_set, getattr(batches, "_num_yielded", 1) == 0)
-            begin = time.perf_counter()
+            data_set, number = getattr(batches, "_dataset", None), getattr(batches, "_num_yielded", None)
+            loading.batch_asked(data_set, number == 0)
+            begin = clock()
             try:
                 batch = take(batches)
             except StopIteration:
-                self._exhausted(data_set)
+                loading.exhausted(data_set)
                 raise
-            self._waited(time.perf_counter() - begin)
+            loading.batch_taken(clock() - begin, _samples(batches, number))
             return batch
 
         return replacement
+
+
+def _samples(batches: Any, number: int | None) -> int | None:
+    """Return the samples of a batch by its number; ``None`` if the loader does not count them."""
+    try:
+        sampler = batches._index_sampler
+        size = sampler.batch_size
+        if not batches._auto_collation or type(size) is not int or number is None:
+            return None
+        try:
+            length = len(sampler.sampler)
+        except TypeError:
+            return size
+        remaining = length - number * size
+        return min(size, remaining) if remaining > 0 else size
+    except Exception:  # noqa: BLE001 - loaders of others may have none of this
+        return None

@@ -21,23 +21,37 @@ class Patch:
     def __init__(self, owner: Any, name: str) -> None:
         self._owner, self._name = owner, name
         self._original: Callable[..., Any] | None = None
+        self._replacement: Callable[..., Any] | None = None
+        self._called: Callable[..., Any] | None = None
         self._wraps: list[Wrap] = []
 
     def add(self, wrap: Wrap) -> None:
         """Call what `wrap` returns instead of the function. Of itself it must not raise."""
-        if not self._wraps:
-            self._original = getattr(self._owner, self._name)
+        if self._replacement is None:
+            self._original = original = getattr(self._owner, self._name)
+
+            @functools.wraps(original)
+            def replacement(*args: Any, **kwargs: Any) -> Any:
+                return self._called(*args, **kwargs)  # type: ignore[misc]
+
+            self._replacement = replacement
         self._wraps.append(wrap)
-        self._replace()
+        self._compose()
+        if len(self._wraps) == 1 and getattr(self._owner, self._name) is self._original:
+            setattr(self._owner, self._name, self._replacement)
 
     def remove(self, wrap: Wrap) -> None:
         """Undo `add`."""
         self._wraps.remove(wrap)
-        self._replace()
+        self._compose()
+        # A replacement of the script's own that calls this one stays.
+        if not self._wraps and getattr(self._owner, self._name) is self._replacement:
+            setattr(self._owner, self._name, self._original)
+            self._replacement = None
 
-    def _replace(self) -> None:
+    def _compose(self) -> None:
         assert self._original is not None
         function = self._original
         for wrap in self._wraps:
-            function = functools.wraps(self._original)(wrap(function))
-        setattr(self._owner, self._name, function)
+            function = wrap(function)
+        self._called = function

@@ -16,7 +16,7 @@ from hypergauge.client.torch.flops import is_compiled
 from hypergauge.client.torch.hooks import after_forward
 from hypergauge.client.torch.saved import SavedTensors
 from hypergauge.client.torch.selection import Selection
-from hypergauge.client.torch.work import tensors
+from hypergauge.client.torch.work import found, tensors
 
 __all__ = ["StepReducer"]
 
@@ -75,11 +75,12 @@ class StepReducer:
         if "outputs" in self._selection:
             self._reduce((("outputs",), *found) for found in tensors((value,), f"{self._prefix}output"))
 
-    def gradients(self, optimizer: torch.optim.Optimizer) -> None:
-        """Reduce the gradients, and keep a part of the weights before they change."""
+    def gradients(self, optimizer: torch.optim.Optimizer | None) -> None:
+        """Reduce the gradients, and keep a part of the weights if that has not happened."""
         if self.batch is None:
             return
-        self._parameters = {name: (collections, one) for name, collections, one in self._selection.parameters()}
+        if not self._parameters:
+            self.keep_weights()
         if "gradients" in self._selection:
             gradients = ((name, one.grad) for name, (_, one) in self._parameters.items())
             found = [(_GRADIENTS, name, gradient) for name, gradient in gradients if gradient is not None]
@@ -90,11 +91,17 @@ class StepReducer:
                 # A fused optimizer gets gradients as a scaler has multiplied them. There is memory for one at a time.
                 for collections, name, gradient in found:
                     self._reduce([(collections, name, gradient / scale)])
+
+    def keep_weights(self) -> None:
+        """Keep a part of the weights before they change."""
+        if self.batch is None:
+            return
+        self._parameters = {name: (collections, one) for name, collections, one in self._selection.parameters()}
         for name, (collections, parameter) in self._parameters.items():
             if collections and (flat := reductions.local(parameter)) is not None:
                 self._before[name] = reductions.sample(flat).clone()
 
-    def weights(self, optimizer: torch.optim.Optimizer) -> None:
+    def weights(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Reduce the weights after they changed, the change, and the optimizer's state if that is chosen."""
         if self.batch is None:
             return
@@ -106,7 +113,7 @@ class StepReducer:
         for name, ratio in zip(names, ratios):
             for collection in self._parameters[name][0]:
                 self.batch.add(collection, name, flats[name].numel(), {"update_ratio": ratio})
-        if "optimizer" in self._selection:
+        if optimizer is not None and "optimizer" in self._selection:
             self._reduce((("optimizer",), *found) for found in self._selection.state(optimizer))
 
     def _remove_activations(self) -> None:
@@ -116,8 +123,8 @@ class StepReducer:
 
     def _output(self, name: str, collection: str, bounds: tuple[float, float] | None) -> Callable[..., None]:
         def reduce(module: nn.Module, _: tuple[Any, ...], output: Any) -> None:
-            if module.training and isinstance(output, Tensor):
-                self._reduce([((collection,), name, output)], bounds)
+            if module.training:
+                self._reduce((((collection,), name + path, tensor) for path, tensor in found(output)), bounds)
 
         return reduce
 

@@ -35,6 +35,7 @@ _OF_CHARTS = (
     "idle_power_unknown",
     "profiled",
     "watch_failed",
+    "watch_gaps",
 )
 # The energy of a workload is a sum, however it was divided; its runs have no column for their status.
 _OF_WORKLOADS = (*(code for code in _OF_CHARTS if code != "energy_divided"), "ended_early")

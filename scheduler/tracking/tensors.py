@@ -40,13 +40,15 @@ _LONGEST_LINE = 8 << 20
 _LONGEST_NAME, _LONGEST_SET = 1000, 200  # the database's index takes no longer sets
 _MOST_SETS = 10_000
 _MOST_PROBLEMS, _LONGEST_PROBLEM = 10, 500
+# Lines about what is missing, with what marks them in the database: an end of the watch, and what it cannot record.
+_PROBLEMS = {"problem": "", "gap": "gap: "}
 # Steps that are stored together, by the size of their lines and by number.
 _BATCH_BYTES, _BATCH_STEPS = 4 << 20, 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Reason why the client records nothing more."""
+    """Reason why the client records nothing more, or not everything."""
 
     text: str
 
@@ -78,8 +80,11 @@ class TensorLines:
         """Parse a line; return ``None`` for one that is invalid, known or of an unknown set."""
         try:
             raw = json.loads(line.decode(errors="replace"), strict=False)
-            if "problem" in raw:
-                return Problem(storable(" ".join(str(raw["problem"]).split())).rstrip(".")[:_LONGEST_PROBLEM])
+            for key, prefix in _PROBLEMS.items():
+                if key in raw:
+                    return Problem(
+                        f"{prefix}{storable(' '.join(str(raw[key]).split())).rstrip('.')}"[:_LONGEST_PROBLEM]
+                    )
             return self._set(raw) if "names" in raw else self._step(raw)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return None

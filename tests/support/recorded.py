@@ -53,6 +53,8 @@ def read_rows(path: Path) -> tuple[dict[tuple[str, str], list[Row]], list[str]]:
         content = json.loads(line)
         if "problem" in content:
             problems.append(content["problem"])
+        elif "gap" in content:
+            continue
         elif "names" in content:
             assert content["set"] not in sets
             sets[content["set"]] = content

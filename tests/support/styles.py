@@ -40,10 +40,11 @@ def run(name, style):
     except Exception as error:
         traceback.print_exc(file=sys.stdout)
         result = f"{type(error).__name__}: {error}"
-    after = [torch.rand(1).item(), torch.is_grad_enabled(), len(torch.utils._python_dispatch._get_current_dispatch_mode_stack())]
+    after = [torch.rand(1).item(), torch.is_grad_enabled()]
     for one in watches:
         one.close()
     watches.clear()
+    after.append(len(torch.utils._python_dispatch._get_current_dispatch_mode_stack()))
     print(json.dumps([name, hashlib.sha256(json.dumps(result).encode()).hexdigest() if not isinstance(result, str) else result, after]))
 """
 END = "for name, style in STYLES.items():\n    run(name, style)\n"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hypergauge.scheduler.launch.launch import client_folder, run_environment
 from hypergauge.scheduler.profilers import PROFILERS
@@ -63,6 +65,24 @@ class Watched:
     def problems(self) -> list[str]:
         """Problems among the lines of the file of tensors."""
         return read_rows(self.folder / "tensors.jsonl")[1]
+
+    @property
+    def gaps(self) -> list[str]:
+        """What the watch reports that it cannot record."""
+        path = self.folder / "tensors.jsonl"
+        lines = (json.loads(line) for line in path.read_text().splitlines()) if path.exists() else ()
+        return [line["gap"] for line in lines if "gap" in line]
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        """Fields of the spans of steps."""
+        lines = (json.loads(line) for line in (self.folder / "spans.jsonl").read_text().splitlines())
+        return [line for line in lines if line["kind"] == "step"]
+
+    def losses(self, name: str = "loss") -> list[float]:
+        """Return the mean losses in the order of the steps."""
+        rows = {step: values["mean"] for (step, _, loss), values in self.tensors().items() if loss == name}
+        return [rows[step] for step in sorted(rows)]
 
     def tensors(self) -> dict[tuple[int, str, str], dict[str, float]]:
         """Return the reductions by step, collection and name."""

@@ -163,6 +163,17 @@ def test_problems_are_stored_once(world: World, folder: RunFolder) -> None:
     assert ("watch_failed", {"problems": ["out of memory"]}) in notices
 
 
+def test_gaps_of_a_watch_are_a_notice_of_their_own(world: World, folder: RunFolder) -> None:
+    file = TensorFile(str(folder.tensors))
+    file.gap("no losses: backward is not called")
+    deliver_tensors(world.connection, folder)
+    gaps = ("watch_gaps", {"gaps": ["no losses: backward is not called"]})
+    notices = rows(world, 'select code, "values" from run_notice(%s, null, now())', folder.run_id)
+    assert [notice for notice in notices if notice[0].startswith("watch")] == [gaps]
+    notices = rows(world, 'select code, "values" from notices(array[%s])', folder.run_id)
+    assert [notice for notice in notices if notice[0].startswith("watch")] == [gaps]
+
+
 def test_a_removed_run_takes_them_along_and_none_come_after_it(world: World, folder: RunFolder) -> None:
     other = folder_of(world, world.run(NOW, NOW + 100, workload=2))
     for one_ in (folder, other):

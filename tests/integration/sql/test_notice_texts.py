@@ -155,6 +155,10 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "The training of 20/1/1 was not watched to its end: out of memory; the disk is full.",
     ),
     (
+        "watch_gaps", RUNS[:1], {"gaps": ["no losses: backward is not called"]},
+        "Not recorded of the training of 20/1/1: no losses: backward is not called.",
+    ),
+    (
         "neighbours_changed", RUNS[:1],
         {"changes": [{"at": 30, "run": "20/1/2", "what": "ended", "status": "finished"}, *[{"at": 40.06, "run": "20/1/3", "what": "began"}] * 4]},
         "20/1/1: neighbours changed after 30.0 s (20/1/2 ended, finished)" + ", 40.1 s (20/1/3 began)" * 3 + " and 1 more.",

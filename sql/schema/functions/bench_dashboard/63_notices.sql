@@ -154,8 +154,13 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         union all
         select 'watch_failed', null, array_agg(run order by nth), jsonb_build_object('problems', problems)
         from requested join (select run_id, jsonb_agg(problem order by problem) as problems from tensor_problems
-                             where run_id = any(p_runs) group by run_id) p using (run_id)
+                             where run_id = any(p_runs) and problem not like 'gap: %' group by run_id) p using (run_id)
         group by problems
+        union all
+        select 'watch_gaps', null, array_agg(run order by nth), jsonb_build_object('gaps', gaps)
+        from requested join (select run_id, jsonb_agg(substr(problem, 6) order by problem) as gaps from tensor_problems
+                             where run_id = any(p_runs) and problem like 'gap: %' group by run_id) p using (run_id)
+        group by gaps
         union all
         select 'ended_early', null, array_agg(run order by nth), jsonb_build_object('status', status, 'cause', reason)
         from requested where ended_early(status) group by status, reason

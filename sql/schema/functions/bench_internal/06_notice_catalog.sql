@@ -52,6 +52,7 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('simulated_gpu', 'warning', '{}', 'simulated GPUs, marked *'),
            ('profiled', 'warning', '{profilers}', 'a profiler, marked ◆'),
            ('watch_failed', 'warning', '{problems}', 'a training that was not watched to the end, and why'),
+           ('watch_gaps', 'info', '{gaps}', 'a training of which the watch cannot record everything: what, why, and the remedy'),
            ('neighbours_changed', 'warning', '{changes}', 'other runs that began or ended: `at` (seconds from the start of the run), `run`, `what`, `status`'),
            ('more_neighbours_changed', 'warning', '{}', 'further runs whose neighbours changed'),
            ('never_alone', 'warning', '{configurations,set,workloads}', 'configurations of a set that never ran alone'),

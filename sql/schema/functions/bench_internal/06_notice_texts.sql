@@ -271,6 +271,8 @@ returns text language sql immutable as $$
                                     notice_list(p_values -> 'profilers', ' and '))
         when 'watch_failed' then format('the training of %s was not watched to its end: %s.', some_of(p_runs),
                                         notice_list(p_values -> 'problems', '; '))
+        when 'watch_gaps' then format('not recorded of the training of %s: %s.', some_of(p_runs),
+                                      notice_list(p_values -> 'gaps', '; '))
         when 'neighbours_changed' then
             format('%s: neighbours changed after %s.', some_of(p_runs), notice_changes(p_values -> 'changes'))
         when 'more_neighbours_changed' then format('the neighbours of %s more runs changed: %s; --json has when.',
@@ -347,6 +349,7 @@ create or replace function bench_dashboard.notice_title(p_code text) returns tex
         when 'simulated_gpu' then 'simulated GPUs (*)'
         when 'profiled' then 'profiled runs (◆)'
         when 'watch_failed' then 'trainings not watched to the end'
+        when 'watch_gaps' then 'trainings not recorded in all'
         when 'neighbours_changed' then 'changing neighbours'
         when 'more_neighbours_changed' then 'changing neighbours'
         when 'never_alone' then 'configurations that never ran alone'
