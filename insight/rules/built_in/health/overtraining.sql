@@ -16,9 +16,9 @@
 -- unit = "ratio"
 -- help = "decrease of a loss from which on it is an improvement, relative to its value"
 -- [parameters.progress]
--- default = 0.02
+-- default = 0.05
 -- unit = "ratio"
--- help = "decrease of each loss, from the start of the training to its lowest value, below which the model has learned nothing; no checkpoint is good then, and LossNotDecreasing has the advice"
+-- help = "decrease of the validation loss since the first evaluation, or a fourth of that since the first training losses, below which the model has learned nothing; no checkpoint is good then"
 -- [parameters.learned]
 -- default = 0.01
 -- unit = "ratio"
@@ -41,8 +41,7 @@ with begins as (
            min(train) over (partition by model order by number) as train_lowest,
            -- The first evaluation may come late: the training loss before it is nearer to the start, unless it exploded at once.
            case when first_value(train) over earlier < 10 * abs(first_value(value) over earlier)
-                then greatest(first_value(value) over earlier, first_value(train) over earlier)
-                else first_value(value) over earlier end as begin,
+                then first_value(train) over earlier end as begin,
            -- standard error of the distance of the two means
            sqrt((coalesce(var_samp(value) over recent, 0)
                  + coalesce(var_samp(value) over (partition by model order by number rows between 2 * %(patience_validation)s::bigint - 1 preceding
@@ -56,7 +55,8 @@ with begins as (
     select *, count(*) filter (where apart) over (partition by model order by number) as part
     from (select *, number - lag(number) over (partition by model order by number) > %(patience_validation)s as apart
           from evaluated left join begins using (model)
-          where lowest < begin - %(progress)s * abs(begin)
+          -- A loss falls a little until the outputs have the frequencies of random labels.
+          where (lowest < first - %(progress)s * abs(first) or lowest < begin - 4 * %(progress)s * abs(begin))
             and coalesce(train_lowest < train_begin - %(progress)s * abs(train_begin), true) and recent > lowest - %(delta)s * abs(lowest) and value > %(learned)s * abs(first)
             and (train_mean > train_before - %(delta)s * abs(train_before) and mean > mean_before - %(delta)s * abs(mean_before)
                  or mean > mean_before + greatest(%(delta)s * abs(mean_before), 2 * error))) x
