@@ -125,4 +125,5 @@ def _block(block: Block) -> dict[str, Any]:
         "mean": float(block.value.mean()) if len(block.value) else None,
         "lost_seconds": block.lost,
         "slowdown": block.cost.ratio if block.cost else None,
+        "disturbed": block.cost.disturbed if block.cost else None,
     }

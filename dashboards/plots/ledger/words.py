@@ -42,6 +42,8 @@ def cost_text(block: Block) -> str:
     """Return what the runs beside it cost a block; empty if unknown."""
     if block.cost is None:
         return ""
+    if block.cost.disturbed:
+        return f"undecided against alone ({listed(block.cost.alone, 2)}): other programs may explain it"
     change = block.cost.ratio - 1
     word = "longer" if change > 0 else "shorter"
     lost = f", {duration(block.lost)} lost" if block.lost else ""

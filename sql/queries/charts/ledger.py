@@ -115,6 +115,8 @@ class Cost:
         Labels of the runs alone.
     cpu_ratio
         CPU time beside them relative to the CPU time alone.
+    disturbed
+        Whether other programs may have cost much of the time.
     """
 
     run_id: str
@@ -122,6 +124,7 @@ class Cost:
     lost: float
     alone: Sequence[str]
     cpu_ratio: float | None = None
+    disturbed: bool = False
 
 
 def placed_runs(connection: Connection, run_ids: Sequence[str]) -> list[PlacedRun]:

@@ -99,13 +99,15 @@ $$;
 -- time alone, `lost` the share of the run's time that a slowdown took, and `alone` has the labels of the runs alone. Runs that never
 -- ran alone are missing. `cpu_ratio` is that of CPU times: it grows with contention for caches and memory, but not with waiting for a
 -- core. Where other programs may have cost much of the time, `lost` is 0.
+drop function if exists bench_dashboard.run_costs(text[]);
 create or replace function bench_dashboard.run_costs(p_runs text[])
-returns table (run_id text, ratio float8, lost float8, alone text[], cpu_ratio float8) language sql stable as $$
-    select one, x.ratio,
-           case when greatest(m.delay, m.alone_delay) > delay_limit() then 0 else greatest(0, 1 - 1 / nullif(x.ratio, 0)) end,
-           m.alone_labels, m.cpu / nullif(m.alone_cpu, 0)
+returns table (run_id text, ratio float8, lost float8, alone text[], cpu_ratio float8, disturbed boolean) language sql stable as $$
+    select one, x.ratio, case when d.disturbed then 0 else greatest(0, 1 - 1 / nullif(x.ratio, 0)) end,
+           m.alone_labels, m.cpu / nullif(m.alone_cpu, 0), d.disturbed
     from sharing_members(p_runs) m
-    cross join lateral (select m.seconds / avg(s) as ratio from unnest(m.alone) s) x cross join unnest(m.runs) one
+    cross join lateral (select m.seconds / avg(s) as ratio from unnest(m.alone) s) x
+    cross join lateral (select coalesce(greatest(m.delay, m.alone_delay) > delay_limit(), false) as disturbed) d
+    cross join unnest(m.runs) one
     where x.ratio is not null and one = any(p_runs)
 $$;
 
