@@ -69,8 +69,10 @@ def test_a_rule_is_planned_once_and_can_not_write(world: World, many: list[str],
     found = replayed(world, rule(tmp_path, "Planned", plans.format(PLANS)))
     # A statement sees the use of its plan from the next one on.
     assert max(one.firings[0].evidence["Plans"] for one in found) >= RUNS / 4 - 1
-    writing = rule(tmp_path, "Writing", plans.format("lo_create(0)::bigint"))
-    assert all("read-only transaction" in (one.failure or "") for one in replayed(world, writing))
+    # Any role may create a large object, but PostgreSQL 15 allows that in a read-only transaction.
+    world.connection.execute("create sequence public.numbers; grant usage on sequence public.numbers to public")
+    writing = rule(tmp_path, "Writing", plans.format("nextval('public.numbers')"))
+    assert [one.failure for one in replayed(world, writing) if "read-only transaction" not in (one.failure or "")] == []
     assert rows(world, "select current_setting('transaction_read_only'), current_user = session_user") == [
         ("off", True)
     ]
