@@ -170,7 +170,10 @@ def test_gaps_of_a_watch_are_a_notice_of_their_own(world: World, folder: RunFold
     gaps = ("watch_gaps", {"gaps": ["no losses: backward is not called"]})
     notices = rows(world, 'select code, "values" from run_notice(%s, null, now())', folder.run_id)
     assert [notice for notice in notices if notice[0].startswith("watch")] == [gaps]
-    notices = rows(world, 'select code, "values" from notices(array[%s])', folder.run_id)
+    query = (
+        """select code, "values" from chart_notice(array[%s], '{threads}', 40, to_timestamp(0), to_timestamp(100))"""
+    )
+    notices = rows(world, query, folder.run_id)
     assert [notice for notice in notices if notice[0].startswith("watch")] == [gaps]
 
 
