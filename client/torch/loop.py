@@ -55,6 +55,9 @@ class Loop:
         self._unused = 0  # loaded samples that no forward pass had yet
         self._stepped: set[int] = set()
         self._data_set: int | None = None
+        # Data sets of the last batch, and of the last one for the training.
+        self._asked_set: int | None = None
+        self._training_set: int | None = None
         self._epoch = 0
         self._epoch_begin = training.step
 
@@ -121,9 +124,14 @@ class Loop:
 
     def batch_asked(self, data_set: object, is_first: bool) -> None:
         """Begin an epoch with the first batch of a loader, unless another loader's epoch is in progress."""
+        self._asked_set = id(data_set)
         if not self._is_training:
+            # A framework may take the first batches after an evaluation before the model is in training again.
+            if self._asked_set == self._training_set:
+                self._is_loaded = self._is_fresh = True
             self.phase("evaluate")
             return
+        self._training_set = self._asked_set
         self._is_loaded = self._is_fresh = True
         if is_first and (self._data_set in (None, id(data_set)) or not self._training.step):
             self._data_set, self._unused = id(data_set), 0
@@ -138,6 +146,7 @@ class Loop:
         """Add the wait for a batch of the training."""
         if self._is_training:
             self._work.add(data_wait=seconds)
+        if self._asked_set == self._training_set:
             self.batch_size = samples
             self._unused += samples or 0
 
