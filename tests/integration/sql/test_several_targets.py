@@ -126,6 +126,18 @@ def test_a_bin_without_the_hottest_gpu_is_no_minimum(
     assert {round(value, 6) for value, *_ in points(world, run, quantity)} == {together}
 
 
+def test_the_curve_of_a_host_has_all_its_gpus(world: World, run: str, start: float) -> None:
+    measure(world, GPUS[0], POWER, scrapes(start, 0.1), 100.0)
+    measure(world, GPUS[1], POWER, scrapes(start, 0.9, 1.0, range(100, 160)), 100.0)
+    for step in (1000, 10_000, 60_000):
+        values = world.connection.execute(
+            "select value from series_chart(array['gpu_power'], to_timestamp(%s), to_timestamp(%s), %s, 'host')",
+            (start, start + SECONDS, step),
+        ).fetchall()
+        assert len(values) >= (SECONDS - 60) * 1000 / step - 8
+        assert {round(value, 6) for (value,) in values} == {200}, step
+
+
 def test_targets_one_after_the_other_are_not_added(world: World, run: str, start: float) -> None:
     """The first exporter is replaced in the middle of the run."""
     measure(world, GPUS[0], POWER, [at for at in scrapes(start, 0.3) if at < start + 300], 100.0)

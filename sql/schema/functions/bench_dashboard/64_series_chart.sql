@@ -124,8 +124,9 @@ language sql stable as $$
               from (select *, min(target_id) over line <> max(target_id) over line as apart from sources where rank = 1
                     window line as (partition by name, quantity)) counting
               where apart and coalesce(series_chart.step_ms, 1000) < 60000 order by target_id, series_id) each
-    ), resources as (
-        select s.name, s.quantity, s.combine, x.time,
+    ), resources as materialized (
+        select dense_rank() over (order by s.name, s.quantity) as line, s.name, s.quantity, s.place_id, s.combine, x.time,
+               bin_number(x.time, max(x.width)) as bin,
                case when s.combine = 'max' or s.once then max(x.area / x.seconds)
                     when s.combine = 'sum' then sum(x.area / x.seconds) else avg(x.area / x.seconds) end * s.scale as value,
                case when s.once then max(x.low) when s.combine = 'sum' then sum(x.low) else min(x.low) end * s.scale as low,
@@ -138,13 +139,17 @@ language sql stable as $$
                 and d.time = interval_bin(x.time, (select max(gap) from covered))
         where x.seconds > 0 and s.rank = coalesce(d.rank, 1)
         group by s.name, s.quantity, s.place_id, s.combine, s.once, s.scale, x.time
+    ), complete as (
+        -- As in a run's chart; but GPUs and hosts of a fleet come and go, so that none is expected at all times.
+        select c.line, c.bin
+        from (select array_agg(line) as lines, array_agg(place_id) as places, array_agg(bin) as bins from resources) given
+        cross join lateral complete_bins(given.lines, given.places, given.bins, '{}') c
     ), lines as (
-        select name, quantity, time,
+        select line, name, quantity, time,
                case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,
                case combine when 'sum' then sum(low) else min(low) end as low,
-               case combine when 'sum' then sum(high) else max(high) end as high,
-               dense_rank() over (order by name, quantity) as line
-        from resources group by name, quantity, time, combine
+               case combine when 'sum' then sum(high) else max(high) end as high
+        from resources join complete using (line, bin) group by line, name, quantity, time, combine
     )
     select time, coalesce(name, ''), quantity, value, low, high from lines
     where line <= series_chart.max_series order by time, line
