@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from hypergauge.dashboards.terminal.comparison_sheet import Sheet
 from hypergauge.dashboards.terminal.formatting import duration
 from hypergauge.insight.report import Report
-from hypergauge.insight.sharing.interference import DELAY_LIMIT
 from hypergauge.sql.queries.report import Quality
 
 __all__ = ["Column", "Table", "Value", "comparison", "qualities", "runs", "table"]
@@ -137,9 +136,7 @@ def _coverage(share: float | None) -> Value:
 def _other_programs(one: Quality) -> Value:
     if one.other_cores is None or one.cores is None:
         return Value("")
-    return Value(
-        f"{one.other_cores:.1f} of {one.cores:.3g} cores", "low" if one.delay and one.delay > DELAY_LIMIT else ""
-    )
+    return Value(f"{one.other_cores:.1f} of {one.cores:.3g} cores", "low" if one.disturbed else "")
 
 
 def _exporters(one: Quality) -> list[str]:

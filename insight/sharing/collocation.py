@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.core.listing import listed
 from hypergauge.insight.sharing.concurrent_runs import ConcurrentRuns, LeftOut, concurrent_runs
-from hypergauge.insight.sharing.interference import Interference, Member, Slowdown
+from hypergauge.insight.sharing.interference import Interference, Member, Set, Slowdown
 from hypergauge.insight.sharing.progress import Progress, progress_of
 from hypergauge.insight.sharing.slowdowns import Measured, sets_of, undisturbed, uneven
-from hypergauge.sql.queries.contention import Contention, contention, contention_facts
+from hypergauge.sql.queries.contention import Contention, contention, contention_facts, decisions
 from hypergauge.sql.queries.neighbours import other_runs
 from hypergauge.sql.queries.notices import Fact
 from hypergauge.sql.queries.report import steps
@@ -54,8 +55,17 @@ def interference(
     concurrent, disturbed = undisturbed(concurrent, contended)
     measured = _measured(connection, concurrent, contended, METRICS[metric], simulated=simulated)
     others = contention_facts(connection, [run.run_id for one in concurrent for run in one.runs])
-    sets = sets_of(concurrent, measured, paced=metric != "duration")
+    sets = _decided(connection, sets_of(concurrent, measured, paced=metric != "duration"))
     return Interference(metric, sets, (*left_out, *disturbed), others)
+
+
+def _decided(connection: Connection, sets: Sequence[Set]) -> tuple[Set, ...]:
+    """Return the sets with their verdicts."""
+    figures = [{**(asdict(each.makespan.ratio) if each.makespan else {}), **asdict(each.disturbance)} for each in sets]
+    return tuple(
+        replace(each, verdict=decision.verdict, cause=decision.cause)
+        for each, decision in zip(sets, decisions(connection, figures), strict=True)
+    )
 
 
 def _measured(
@@ -104,7 +114,7 @@ def verdict(found: Interference) -> Iterator[str]:
                     f"{listed(member.runs, 2)} {member.name}: {slow.seconds:.1f} s beside others, {slow.alone_seconds:.1f} s "
                     f"alone{part} ({listed(slow.alone.runs, 2)}){change}"
                 )
-        reason = one.disturbance.words if disturbed else _percent(one.makespan.ratio.value - 1)
+        reason = one.cause or _percent(one.makespan.ratio.value - 1)
         yield (
             f"Workload {', '.join(one.workloads)} took {one.makespan.together:.1f} s, its runs one after the other "
             f"{one.makespan.one_by_one:.1f} s. {_VERDICTS[one.verdict or '']}: {reason}."
@@ -174,7 +184,7 @@ def advice(found: Interference) -> str | None:
     known = [(one.makespan.ratio.value, one) for one in found.sets if one.makespan is not None]
     for value, one in sorted(known, key=lambda pair: pair[0]):
         sharing = "" if one.sharing == "naive" else f", {one.sharing}"
-        shown = one.disturbance.words if one.verdict == "disturbed" else f"{value - 1:+.0%}"
+        shown = one.cause or f"{value - 1:+.0%}"
         groups[_ADVICE[one.verdict or ""]].append(f"{one.name} ({shown}{sharing})")
     return " ".join(f"{words}: {'; '.join(some)}." for words, some in groups.items() if some) or None
 

@@ -10,14 +10,10 @@ from hypergauge.insight.sharing.concurrent_runs import LeftOut
 from hypergauge.insight.sharing.ratio import CONFIDENCE, Ratio
 from hypergauge.sql.queries.notices import Fact
 
-__all__ = ["DELAY_LIMIT", "Against", "Alone", "Disturbance", "Interference", "Member", "Set", "Slowdown"]
+__all__ = ["Against", "Alone", "Disturbance", "Interference", "Member", "Set", "Slowdown"]
 
-# Smaller changes count as none.
-_EVEN = 0.02
 # Noise of a slowdown without repetitions: the first run reads its files from disk.
 _NOISE = 0.05
-# Share of a run's time that other programs may cost before nothing is decided: `delay_limit` in SQL.
-DELAY_LIMIT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +125,6 @@ class Disturbance:
     used: float | None = None
     cores: float | None = None
 
-    @property
-    def words(self) -> str:
-        """Return the cause as a clause."""
-        if self.used is not None and self.cores and self.used >= _NOTABLE * self.cores:
-            return f"other programs used {self.used:.1f} of {self.cores:.3g} cores"
-        return "something slowed its runs alone"
-
-
-# Smaller shares of the cores explain nothing.
-_NOTABLE = 0.1
-
 
 @dataclass(frozen=True, slots=True)
 class Set:
@@ -156,6 +141,11 @@ class Set:
         Joules of the whole GPUs, idle included; ``None`` if unknown for one of them.
     work
         Numbers of ``runs``, and of ``steps`` and ``epochs`` if all runs track them.
+    verdict
+        Recommendation by makespan: ``collocate``, ``apart``, ``even``, ``unsure``, or ``disturbed`` where other programs may
+        explain the change; ``None`` without a makespan.
+    cause
+        What disturbed it, as a clause.
     """
 
     sharing: str
@@ -166,6 +156,8 @@ class Set:
     energy: Against | None
     work: Mapping[str, float]
     disturbance: Disturbance = field(default_factory=Disturbance)
+    verdict: str | None = None
+    cause: str | None = None
 
     @property
     def name(self) -> str:
@@ -182,27 +174,6 @@ class Set:
         if self.makespan is None:
             return None
         return self.work[what] / self.makespan.together, self.work[what] / self.makespan.one_by_one
-
-    @property
-    def verdict(self) -> str | None:
-        """Return the recommendation by makespan, ``None`` without one; see `sharing_verdict` in SQL.
-
-        It is ``collocate``, ``apart``, ``even``, ``unsure``, or ``disturbed`` where other programs may explain the change.
-        """
-        if self.makespan is None:
-            return None
-        alone, beside = self.disturbance.alone, self.disturbance.beside
-        if max(alone, beside) > DELAY_LIMIT:
-            return "disturbed"
-        found = self.makespan.ratio
-        low, high = (found.value, found.value) if found.low is None or found.high is None else (found.low, found.high)
-        if low >= 1 - _EVEN and high <= 1 + _EVEN:
-            return "even"
-        if high < 1:
-            return "collocate" if high < 1 - alone else "disturbed"
-        if low > 1:
-            return "apart" if low * (1 - beside) > 1 else "disturbed"
-        return "unsure"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain, combinations
 
 from hypergauge.insight.sharing.concurrent_runs import ConcurrentRuns, Configuration, LeftOut, configuration
-from hypergauge.insight.sharing.interference import DELAY_LIMIT, Against, Alone, Disturbance, Member, Set, Slowdown
+from hypergauge.insight.sharing.interference import Against, Alone, Disturbance, Member, Set, Slowdown
 from hypergauge.insight.sharing.progress import Progress
 from hypergauge.insight.sharing.ratio import Ratio, ratio
 from hypergauge.sql.queries.contention import Contention
@@ -83,7 +83,7 @@ def undisturbed(
     Where a set was disturbed in all of its repetitions, all of them stay: its verdict then names the disturbance.
     """
     worst = [max(repetition.runs, key=lambda run: _delay(contention, [run])) for repetition in concurrent]
-    disturbed = [_delay(contention, [run]) > DELAY_LIMIT for run in worst]
+    disturbed = [run.run_id in contention and contention[run.run_id].disturbed for run in worst]
     quiet = {_kinds(repetition) for repetition, is_out in zip(concurrent, disturbed, strict=True) if not is_out}
     kept, out = [], []
     for repetition, run, is_out in zip(concurrent, worst, disturbed, strict=True):

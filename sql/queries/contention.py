@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hypergauge.sql.queries.notices import Fact
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.rows import records
 
-__all__ = ["Contention", "contention", "contention_facts"]
+__all__ = ["Contention", "Decision", "contention", "contention_facts", "decisions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,8 @@ class Contention:
         Cores that processes outside all runs and runs of other workloads used, and cores of the hosts.
     delay
         Largest share of the run's time that other programs may have cost, from 0 to 1.
+    disturbed
+        Whether that is too much to decide anything; see ``delay_limit`` in SQL.
     cpu_seconds
         CPU time of the run.
     """
@@ -30,7 +32,16 @@ class Contention:
     used: float | None
     cores: float | None
     delay: float | None
+    disturbed: bool
     cpu_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Verdict on a set, and the cause as a clause if it is ``disturbed``; see ``sharing_verdict`` in SQL."""
+
+    verdict: str | None
+    cause: str | None
 
 
 def contention(connection: Connection, run_ids: Sequence[str]) -> dict[str, Contention]:
@@ -42,13 +53,41 @@ def contention(connection: Connection, run_ids: Sequence[str]) -> dict[str, Cont
         with requested as materialized (select unnest(%s::text[]) as run_id),
              cpu as materialized (select run_id, total from run_summary_of(array(select run_id from requested), '{cpu_usage}')
                                   where scope = 'process' and metric is null)
-        select run_id, other_cores + other_run_cores as used, cores, delay, cpu.total as cpu_seconds
+        select run_id, other_cores + other_run_cores as used, cores, delay,
+               coalesce(delay > delay_limit(), false) as disturbed, cpu.total as cpu_seconds
         from requested cross join lateral (select * from run_contention c where c.run_id = requested.run_id offset 0) c (id)
         left join cpu using (run_id)
         """,
         (list(run_ids),),
     )
     return {one.run_id: one for one in rows}
+
+
+def decisions(connection: Connection, sets: Sequence[Mapping[str, float | None]]) -> list[Decision]:
+    """Return the verdict on each set.
+
+    Parameters
+    ----------
+    sets
+        The ``value``, ``low`` and ``high`` of the ratio of its makespan, if it is known; the shares of time that other programs
+        may have cost its runs ``alone`` and ``beside`` each other; ``used`` of the ``cores``.
+    """
+    return records(
+        connection,
+        Decision,
+        """
+        select verdict, case when verdict = 'disturbed' then disturbance_text(used, cores) end as cause
+        from unnest(%(value)s::float8[], %(low)s::float8[], %(high)s::float8[], %(alone)s::float8[], %(beside)s::float8[],
+                    %(used)s::float8[], %(cores)s::float8[])
+             with ordinality as x (value, low, high, alone, beside, used, cores, nth)
+        cross join lateral sharing_verdict(value, low, high, alone, beside) verdict
+        order by nth
+        """,
+        {
+            name: [figures.get(name) for figures in sets]
+            for name in ("value", "low", "high", "alone", "beside", "used", "cores")
+        },
+    )
 
 
 def contention_facts(connection: Connection, run_ids: Sequence[str]) -> tuple[Fact, ...]:

@@ -124,9 +124,11 @@ class Quality:
         Seconds between scrapes by exporter, once the run's summary is stored.
     unmeasured
         Whether its row chose no exporter.
-    other_cores, cores, delay
-        Cores that other programs used of those of its hosts, and the largest share of its time that they may have cost; see
-        the view ``run_contention``. ``None`` before its summary is stored.
+    other_cores, cores
+        Cores that other programs used of those of its hosts; see the view ``run_contention``. ``None`` before its summary is
+        stored.
+    disturbed
+        Whether other programs may have cost too much of its time to decide anything.
     """
 
     run_id: str
@@ -142,7 +144,7 @@ class Quality:
     overhead: float | None
     other_cores: float | None = None
     cores: float | None = None
-    delay: float | None = None
+    disturbed: bool = False
 
     @property
     def differing_intervals(self) -> dict[str, float]:
@@ -266,7 +268,7 @@ def qualities(connection: Connection, run_ids: Sequence[str]) -> list[Quality]:
         with requested as (select %s::text[] as runs)
         select run_id, coverage, interval_seconds, coalesce(found.listeners, '{}') as listeners, intervals,
                coalesce(exporters = '{}', false) as unmeasured, q.simulated, profiled, shared, throttled, overhead,
-               c.other_cores + c.other_run_cores as other_cores, c.cores, c.delay
+               c.other_cores + c.other_run_cores as other_cores, c.cores, coalesce(c.delay > delay_limit(), false) as disturbed
         from run_quality q join runs using (run_id)
         left join lateral (select * from run_contention where run_id = q.run_id and runs.summarised offset 0) c (id) on true
         left join (select l.* from requested cross join lateral run_listeners(runs) l) found using (run_id)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from typing import Any
 
 import pytest
 
 from hypergauge.insight.sharing.collocation import advice, facts, interference, verdict
-from hypergauge.insight.sharing.interference import DELAY_LIMIT, Against, Disturbance, Interference, Set
-from hypergauge.insight.sharing.ratio import Ratio
+from hypergauge.insight.sharing.interference import Interference
+from hypergauge.sql.queries.contention import decisions
 from hypergauge.sql.queries.notices import chart_notices, notices
 from tests.support.contention import host, process
 from tests.support.world import World, one
@@ -162,21 +161,35 @@ def test_a_run_of_another_experiment_on_the_host_excludes_runs_without_a_gpu(wor
     assert mean is (False if gpu else None)
 
 
-def test_the_command_and_sql_decide_alike(world: World) -> None:
-    intervals = [
-        (0.6, None, None),
-        (0.97, None, None),
-        (1.0, 0.99, 1.01),
-        (0.9, 0.7, 1.2),
-        (1.4, 1.2, 1.6),
-        (0.8, 0.7, 0.9),
-    ]
-    for (ratio, low, high), alone, beside in itertools.product(
-        intervals, (0.0, 0.05, 0.15, 0.3), (0.0, 0.15, 0.19, 0.5)
-    ):
-        against = Against(ratio, 1.0, Ratio(ratio, low, high))
-        decided = Set("naive", (), 1, (), against, None, {}, Disturbance(alone, beside)).verdict
-        expected = one(world, "select sharing_verdict(%s, %s, %s, %s, %s)", ratio, low, high, alone, beside)
-        assert decided == expected, (ratio, low, high, alone, beside)
-    assert one(world, "select sharing_verdict(null, null, null, 0, 0)") is None
-    assert one(world, "select delay_limit()") == DELAY_LIMIT
+@pytest.mark.parametrize(
+    ("ratio", "delays", "verdict"),
+    [
+        ((0.6, None, None), (0, 0), "collocate"),
+        ((0.6, 0.5, 0.7), (0.19, 0.19), "collocate"),
+        ((0.97, None, None), (0, 0.19), "collocate"),
+        ((0.97, None, None), (0.05, 0), "disturbed"),
+        ((0.99, None, None), (0, 0), "even"),
+        ((1.0, 0.99, 1.01), (0.15, 0.15), "even"),
+        ((1.0, 0.9, 1.01), (0, 0), "unsure"),
+        ((0.9, 0.7, 1.2), (0.15, 0.15), "unsure"),
+        ((1.4, 1.2, 1.6), (0.19, 0.15), "apart"),
+        ((1.4, 1.2, 1.6), (0, 0.19), "disturbed"),
+        ((0.6, None, None), (0.3, 0), "disturbed"),
+        ((1.0, 0.99, 1.01), (0, 0.21), "disturbed"),
+        ((None, None, None), (0, 0.5), None),
+    ],
+)
+def test_the_verdict_follows_the_interval_and_the_time_that_others_may_have_cost(
+    world: World, ratio: tuple[float | None, ...], delays: tuple[float, float], verdict: str | None
+) -> None:
+    figures = dict(zip(("value", "low", "high", "alone", "beside"), (*ratio, *delays), strict=True))
+    [decision] = decisions(world.connection, [figures])
+    assert decision.verdict == verdict
+    assert (decision.cause is None) == (verdict != "disturbed")
+
+
+def test_sets_have_their_verdicts_in_their_order(world: World) -> None:
+    ratios = [1.5, 0.5, 1.0, None]
+    found = decisions(world.connection, [{"value": ratio, "alone": 0, "beside": 0} for ratio in ratios])
+    assert [decision.verdict for decision in found] == ["apart", "collocate", "even", None]
+    assert decisions(world.connection, []) == []

@@ -32,19 +32,23 @@ def run(workload: int, position: int, command: str, start: float, duration: floa
     return dataclasses.replace(made, **fields)
 
 
-def evaluated(runs: Sequence[RunInfo], measured: Measured | None = None, metric: str = "duration") -> Interference:
+def evaluated(
+    runs: Sequence[RunInfo], measured: Measured | None = None, metric: str = "duration", *, decided: str | None = None
+) -> Interference:
     concurrent, out = concurrent_runs(runs, {})
-    return Interference(metric, sets_of(concurrent, measured or Measured(), paced=metric != "duration"), out)
+    sets = sets_of(concurrent, measured or Measured(), paced=metric != "duration")
+    return Interference(metric, tuple(dataclasses.replace(each, verdict=decided) for each in sets), out)
 
 
 ALONE = [run(1, 1, "a", 0, 10), run(2, 1, "b", 20, 10)]
 
 
 @pytest.mark.parametrize(
-    ("together", "lines"),
+    ("together", "decided", "lines"),
     [
         (
             [run(3, 1, "a", 40, 12), run(3, 2, "b", 40, 11.9)],
+            "collocate",
             [
                 "1/3/1 a: 12.0 s beside others, 10.0 s alone (1/1/1): 20% longer",
                 "1/3/2 b: 11.9 s beside others, 10.0 s alone (1/2/1): 19% longer",
@@ -53,6 +57,7 @@ ALONE = [run(1, 1, "a", 0, 10), run(2, 1, "b", 20, 10)]
         ),
         (
             [run(3, 1, "a", 40, 25), run(3, 2, "b", 40, 25)],
+            "apart",
             [
                 "1/3/1 a: 25.0 s beside others, 10.0 s alone (1/1/1): 150% longer",
                 "1/3/2 b: 25.0 s beside others, 10.0 s alone (1/2/1): 150% longer",
@@ -61,27 +66,31 @@ ALONE = [run(1, 1, "a", 0, 10), run(2, 1, "b", 20, 10)]
         ),
         (
             [run(3, 1, "a", 40, 20), run(3, 2, "a", 40, 20)],
+            "even",
             [
                 "1/3/1, 1/3/2 a: 20.0 s beside others, 10.0 s alone (1/1/1): 100% longer",
                 "Workload 1/3 took 20.0 s, its runs one after the other 20.0 s. It was even: no difference.",
             ],
         ),
-        ([run(3, 1, "a", 40, 12), run(3, 2, "c", 40, 11)], []),
-        ([run(3, 1, "a", 40, 12), run(3, 2, "b", 40, 1, status="failed")], []),
-        ([run(3, 1, "a", 40, 12, devices="1"), run(3, 2, "b", 40, 12, devices="1")], []),
+        ([run(3, 1, "a", 40, 12), run(3, 2, "c", 40, 11)], None, []),
+        ([run(3, 1, "a", 40, 12), run(3, 2, "b", 40, 1, status="failed")], None, []),
+        ([run(3, 1, "a", 40, 12, devices="1"), run(3, 2, "b", 40, 12, devices="1")], None, []),
     ],
     ids=["it paid", "it did not", "even", "never alone", "failed", "alone on another device"],
 )
-def test_the_verdict_follows_the_measurement(together: list[RunInfo], lines: list[str]) -> None:
-    assert list(verdict(evaluated([*ALONE, *together]))) == lines
+def test_sentences_tell_the_times_and_the_verdict(
+    together: list[RunInfo], decided: str | None, lines: list[str]
+) -> None:
+    assert list(verdict(evaluated([*ALONE, *together], decided=decided))) == lines
 
 
 def test_three_are_a_set_of_their_own() -> None:
     found = evaluated(
         [*ALONE, run(5, 1, "c", 500, 20), *(run(3, at, name, 40, 30) for at, name in enumerate("abc", 1)),
-         run(4, 1, "b", 80, 15), run(4, 2, "a", 80, 15)]
+         run(4, 1, "b", 80, 15), run(4, 2, "a", 80, 15)],
+        decided="collocate",
     )  # fmt: skip
-    assert [(one.name, one.verdict) for one in found.sets] == [("a + b + c", "collocate"), ("a + b", "collocate")]
+    assert [one.name for one in found.sets] == ["a + b + c", "a + b"]
     triple = found.sets[0]
     assert [(one.name, triple.beside(one), one.slowdown and one.slowdown.ratio.value) for one in triple.members] == [
         ("a", "b + c", 3), ("b", "a + c", 3), ("c", "a + b", 1.5),
@@ -185,7 +194,7 @@ STEPS = {
 
 
 def test_where_steps_are_known_the_slowdown_is_over_the_time_together() -> None:
-    found = evaluated(UNEVEN, Measured(progress=STEPS))
+    found = evaluated(UNEVEN, Measured(progress=STEPS), decided="collocate")
     a, b = found.sets[0].members
     assert a.slowdown is not None
     assert b.slowdown is not None
@@ -251,5 +260,4 @@ def test_of_the_same_twice_the_solo_runs_count_twice_and_are_not_independent() -
     assert own.low is not None
     assert whole.low is not None
     assert whole.value / whole.low == pytest.approx(own.value / own.low)
-    assert one.verdict == "unsure"
-    assert advice(evaluated([*solos, *pairs])) == "Undecided: a + a (-5%)."
+    assert advice(evaluated([*solos, *pairs], decided="unsure")) == "Undecided: a + a (-5%)."

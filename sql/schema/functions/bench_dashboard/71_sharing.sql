@@ -128,6 +128,12 @@ returns text language sql immutable as $$
     from (select coalesce(p_low, p_ratio) as low, coalesce(p_high, p_ratio) as high) x
 $$;
 
+-- Return the cause of the verdict `disturbed` as a clause. Less than a tenth of the cores explains nothing.
+create or replace function bench_internal.disturbance_text(p_used float8, p_cores float8) returns text language sql immutable as $$
+    select case when p_used >= 0.1 * p_cores then 'other programs used ' || notice_cores(p_used::numeric, p_cores::numeric)
+                else 'something slowed its runs alone' end
+$$;
+
 -- Return the sets of runs that shared GPUs, some of them among these runs: seconds beside each other, and the mean of one after the
 -- other, which is null where some never ran alone; `missing` names these. `ratio` is that of both with its 95 % interval, `slower` tells
 -- how much longer runs took than alone. `verdict` is that of `sharing_verdict`, `used` are the cores that other programs used at most of
@@ -171,9 +177,7 @@ create or replace function bench_dashboard.sharing_sentence(p_runs text[]) retur
     ), best as (
         select case when simulated then 'On simulated GPUs, ' || act else upper(left(act, 1)) || substr(act, 2) end
                || case verdict when 'even' then ' took as long as one after the other'
-                               when 'disturbed' then ' is undecided: '
-                                   || case when used >= 0.1 * cores then 'other programs used ' || notice_cores(used::numeric, cores::numeric)
-                                           else 'something slowed its runs alone' end
+                               when 'disturbed' then ' is undecided: ' || disturbance_text(used, cores)
                                when 'collocate' then format(' saved %s%% of the time', round(100 * (1 - ratio)))
                                when 'apart' then format(' took %s%% longer than one after the other', round(100 * (ratio - 1)))
                                else ' differs too much between repetitions to tell whether it saved time' end
