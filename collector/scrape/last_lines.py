@@ -112,7 +112,9 @@ class LastLines:
             if ref < len(rows) and np.isfinite(rows[ref, 0])
         }
 
-    def write(self, new: Mapping[int, Series], series: Sequence[Series], rows: npt.NDArray[np.float64]) -> None:
+    def write(
+        self, new: Mapping[int, Series], series: Sequence[Series], rows: npt.NDArray[np.float64], *, anew: bool = False
+    ) -> None:
         """Write the state after a scrape.
 
         Parameters
@@ -123,11 +125,13 @@ class LastLines:
             All series by ref.
         rows
             Time, value and residual by ref, of shape ``(n, 3)``.
+        anew
+            Whether the refs of the calls before stand for other series now.
         """
         if self._failed:
             return
         try:
-            if self._descriptors is None or self._written > _GROWTH * len(series) + _LEAST_NAMES:
+            if anew or self._descriptors is None or self._written > _GROWTH * len(series) + _LEAST_NAMES:
                 self._begin()
                 new = dict(enumerate(series))
             names, values = self._descriptors or (-1, -1)

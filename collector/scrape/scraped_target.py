@@ -102,6 +102,7 @@ class ScrapedTarget:
     _clock_ref: int | None = None
     _declared_otherwise: set[str] = field(default_factory=set)
     _crowded: bool = False
+    _anew: bool = False  # whether the next state has other series at its refs
     _shift: int = 0
     _resumable: dict[SeriesKey, LastLine] = field(default_factory=dict)
     _resumed_at: float | None = None  # the last scrape of the earlier process, until the first one of this process
@@ -205,8 +206,13 @@ class ScrapedTarget:
         self._resumed_at = None
         if self.last_lines is not None:
             self.saving = partial(
-                self.last_lines.write, dict(scrape.new), list(self.parser.series), self._rates.last_lines
+                self.last_lines.write,
+                dict(scrape.new),
+                list(self.parser.series),
+                self._rates.last_lines,
+                anew=self._anew,
             )
+            self._anew = False
         self._crowded = len(self.parser.series) > _MOST_CACHED + 4 * len(scrape.refs)
         if not len(found.refs):
             return None
@@ -400,8 +406,7 @@ class ScrapedTarget:
         self._obsolete += self._refs.tolist()
         self.parser, self._refs = Parser(), np.zeros(0, np.uint32)
         self._restart_conversion()
-        if self.last_lines is not None:
-            self.last_lines.close()
+        self._anew = True  # earlier states may still wait for their records
         self._sentinels, self._run_ends = Sentinels(), RunEnds()
         self._named, self._beyond, self._clock_ref, self._unnamed = {}, {}, None, False
         self._crowded = False

@@ -9,6 +9,7 @@ import pytest
 
 from hypergauge.collector.convert.definitions import Definitions
 from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.scrape import scraped_target
 from hypergauge.collector.scrape.last_lines import LastLines, newest_samples
 from hypergauge.collector.scrape.scraped_target import ScrapedTarget
 from hypergauge.collector.spool.records import SpoolRecord
@@ -100,6 +101,22 @@ def test_a_state_of_the_future_is_not_used(tmp_path: Path) -> None:
     second = Life(tmp_path, 500)  # the clock was set back
     assert second.take(500, "a_total 9") == []
     assert second.take(501, "a_total 10") == [("a_total", 501, 1, 1)]
+
+
+def test_a_state_that_is_written_after_the_cache_was_cleared_does_not_mix_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scraped_target, "_MOST_CACHED", 0)
+    first = Life(tmp_path, 1000)
+    first.take(1000, *(f'a_total{{n="{n}"}} 5' for n in range(500)))
+    first.take(1001, 'a_total{n="499"} 6', saved=False)
+    late = first.scraped.saving
+    assert late is not None
+    first.take(1002, 'a_total{n="499"} 7', saved=False)  # with a cleared cache
+    late()
+    assert first.scraped.saving is not None
+    first.scraped.saving()
+    assert Life(tmp_path, 1009).take(1010, 'a_total{n="499"} 9') == [("a_total", 1010, 2, 8)]
 
 
 def test_damaged_files_are_no_state(tmp_path: Path) -> None:
