@@ -34,6 +34,14 @@ def test_a_change_has_the_interval_that_interference_has(world: World, mine: lis
     assert (1 + low, 1 + high) == (pytest.approx(exact.low, rel=0.001), pytest.approx(exact.high, rel=0.001))
 
 
+def test_values_on_both_sides_of_0_have_a_wide_interval(world: World) -> None:
+    value, low, high = one(world, "select * from change(%s, %s)", [-10.0, 10.001], [1.0, 1.1])
+    assert value == pytest.approx(-1, abs=0.001)
+    assert low == -1
+    assert high > 1e6
+    assert one(world, "select (select change_text(%s, %s))", [-10.0, 10.001], [1.0, 1.1]).startswith("≈ -100%")
+
+
 @pytest.mark.parametrize(
     ("mine", "base", "text"),
     [

@@ -38,7 +38,9 @@ language sql immutable as $$
         from spread
     )
     select p_mean / base.mean, p_mean / base.mean / width, p_mean / base.mean * width
-    from base left join lateral (select case when welch = 0 then 1 else exp(greatest(unequal, equal)) end as width from margins) x on true
+    from base left join lateral (
+        -- The margin of values on both sides of 0 has no bound, but floats have.
+        select case when welch = 0 then 1 else exp(least(greatest(unequal, equal), 100)) end as width from margins) x on true
 $$;
 
 -- Return the relative change of the mean of repetitions against that of a baseline, 0.1 for 10 % more, with its 95 % interval

@@ -162,7 +162,7 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
     ), repetitions as (
         select c.workload_id, c.repetition, bool_or(complete) as complete, count(*) as runs,
                case when min(c.pass) = max(c.pass) then extract(epoch from max(until) - min(started_at))::float8 end as seconds,
-               count(*) filter (where status = 'finished') as finished, bool_or(status = 'running') as running, 
+               count(*) filter (where status = 'finished') as finished, bool_or(status = 'running') as running,
                -- A run that logs no throughput counts only where others of its program log one.
                case when bool_and(l.throughput is not null or p.program not in (select program from logging)) then sum(l.throughput) end
                    as throughput,
