@@ -118,12 +118,15 @@ class Disturbance:
         time alone.
     used, cores
         Most cores that other programs used, and cores of the hosts; ``None`` where not measured.
+    gpu_share
+        Largest share of time in which other processes used the GPUs; ``None`` where not measured.
     """
 
     alone: float = 0.0
     beside: float = 0.0
     used: float | None = None
     cores: float | None = None
+    gpu_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,8 @@ def undisturbed(
 
 
 def _reason(run: RunInfo, contention: Contention) -> Reason:
-    return Reason("other_programs", {"run": run.full_label, "used": contention.used, "cores": contention.cores})
+    values = {"used": contention.used, "cores": contention.cores, "gpu_share": contention.gpu_share}
+    return Reason("other_programs", {"run": run.full_label, **values})
 
 
 def uneven(repetition: ConcurrentRuns) -> bool:
@@ -227,9 +228,11 @@ class _Group:
             if theirs := [run.duration for run in solos if run.duration]:
                 alone.append(1 - statistics.fmean(run.duration or 0.0 for run in mine) / statistics.fmean(theirs))
             shares += [contention[run.run_id] for run in (*mine, *solos) if run.run_id in contention]
-        used = [one.used for one in shares if one.used is not None]
-        cores = [one.cores for one in shares if one.cores is not None]
-        return Disturbance(max(alone), max(beside), max(used, default=None), max(cores, default=None))
+        most = (
+            max((value for one in shares if (value := getattr(one, name)) is not None), default=None)
+            for name in ("used", "cores", "gpu_share")
+        )
+        return Disturbance(max(alone), max(beside), *most)
 
     def _times(
         self, repetition: ConcurrentRuns, runs: Sequence[RunInfo], solos: Sequence[RunInfo], over: str

@@ -20,6 +20,8 @@ class Contention:
     ----------
     used, cores
         Cores that processes outside all runs and runs of other workloads used, and cores of the hosts.
+    gpu_share
+        Share of time in which processes outside all runs used its GPUs.
     delay
         Largest share of the run's time that other programs may have cost, from 0 to 1.
     disturbed
@@ -31,6 +33,7 @@ class Contention:
     run_id: str
     used: float | None
     cores: float | None
+    gpu_share: float | None
     delay: float | None
     disturbed: bool
     cpu_seconds: float | None
@@ -53,7 +56,7 @@ def contention(connection: Connection, run_ids: Sequence[str]) -> dict[str, Cont
         with requested as materialized (select unnest(%s::text[]) as run_id),
              cpu as materialized (select run_id, total from run_summary_of(array(select run_id from requested), '{cpu_usage}')
                                   where scope = 'process' and metric is null)
-        select run_id, other_cores + other_run_cores as used, cores, delay,
+        select run_id, other_cores + other_run_cores as used, cores, gpu_other_share as gpu_share, delay,
                coalesce(delay > delay_limit(), false) as disturbed, cpu.total as cpu_seconds
         from requested cross join lateral (select * from run_contention c where c.run_id = requested.run_id offset 0) c (id)
         left join cpu using (run_id)
@@ -70,22 +73,22 @@ def decisions(connection: Connection, sets: Sequence[Mapping[str, float | None]]
     ----------
     sets
         The ``value``, ``low`` and ``high`` of the ratio of its makespan, if it is known; the shares of time that other programs
-        may have cost its runs ``alone`` and ``beside`` each other; ``used`` of the ``cores``.
+        may have cost its runs ``alone`` and ``beside`` each other; ``used`` of the ``cores``; ``gpu_share``.
     """
     return records(
         connection,
         Decision,
         """
-        select verdict, case when verdict = 'disturbed' then disturbance_text(used, cores) end as cause
+        select verdict, case when verdict = 'disturbed' then disturbance_text(used, cores, gpu_share) end as cause
         from unnest(%(value)s::float8[], %(low)s::float8[], %(high)s::float8[], %(alone)s::float8[], %(beside)s::float8[],
-                    %(used)s::float8[], %(cores)s::float8[])
-             with ordinality as x (value, low, high, alone, beside, used, cores, nth)
+                    %(used)s::float8[], %(cores)s::float8[], %(gpu_share)s::float8[])
+             with ordinality as x (value, low, high, alone, beside, used, cores, gpu_share, nth)
         cross join lateral sharing_verdict(value, low, high, alone, beside) verdict
         order by nth
         """,
         {
             name: [figures.get(name) for figures in sets]
-            for name in ("value", "low", "high", "alone", "beside", "used", "cores")
+            for name in ("value", "low", "high", "alone", "beside", "used", "cores", "gpu_share")
         },
     )
 

@@ -11,7 +11,7 @@ from hypergauge.insight.sharing.collocation import advice, facts, interference, 
 from hypergauge.insight.sharing.interference import Interference
 from hypergauge.sql.queries.contention import decisions
 from hypergauge.sql.queries.notices import chart_notices, notices
-from tests.support.contention import host, process
+from tests.support.contention import gpu_processes, host, process
 from tests.support.world import World, one
 
 START = time.time() // 60 * 60 - 7200
@@ -115,6 +115,19 @@ def test_a_run_that_was_faster_beside_others_makes_its_baseline_doubtful(laborat
     assert laboratory.codes()["faster_than_alone"] == ["20/1/1"]
     assert "something slowed its runs alone" in str(advice(found))
     assert "something slowed its runs alone" in laboratory.sentence()
+
+
+def test_processes_on_the_gpu_are_named_as_the_cause(laboratory: Laboratory) -> None:
+    gpu_processes(laboratory.world, START, GPU, processes=1, memory=3e9, share=0.5)
+    quiet(laboratory)
+    found = laboratory.interference()
+    assert [each.verdict for each in found.sets] == ["disturbed"]
+    assert advice(found) == "Undecided: a + b (other processes used its GPUs)."
+    assert "undecided: other processes used its GPUs" in laboratory.sentence()
+    laboratory.attempt = 2
+    quiet(laboratory)
+    shown = notices(laboratory.world.connection, facts(laboratory.interference()))
+    assert any("disturbed 20/1/1@1: they used its GPUs" in notice.text for notice in shown)
 
 
 def test_repetitions_that_other_programs_disturbed_are_left_out_where_others_are_quiet(laboratory: Laboratory) -> None:

@@ -241,7 +241,7 @@ REASONS: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("host_used_by_others", {"run": "20/1/1", "others": ["21/1/1"]}, "21/1/1 ran on the host of 20/1/1, too"),
     ("gpu_used_by_others", {"run": "20/1/1", "others": ["21/1/1", "21/1/2"]}, "21/1/1, 21/1/2 used the GPU of 20/1/1, too"),
-    ("other_programs", {"run": "20/1/1", "used": 1.8, "cores": 2}, "other programs disturbed 20/1/1: 1.8 of 2 cores"),
+    ("other_programs", {"run": "20/1/1", "used": 1.8, "cores": 2, "gpu_share": 0.0}, "other programs disturbed 20/1/1: 1.8 of 2 cores"),
     ("never_overlapped", {}, "the runs never overlapped all at once"),
 ]  # fmt: skip
 

@@ -5,12 +5,12 @@
 --
 -- `configuration` is that of the run without its neighbours, `way` how it shares GPUs, `beside` the number of other runs in the pass.
 -- `cpu` are the seconds of CPU time of the run, `delay` is that of `run_contention`, `used` the cores that other programs used of
--- `cores`. `shown` tells whether one of the pass is among these runs, `counts` whether all of it finished beside each other and beside no others,
+-- `cores`, `gpu_share` the share of time in which other processes used its GPUs. `shown` tells whether one of the pass is among these runs, `counts` whether all of it finished beside each other and beside no others,
 -- `shares` whether they shared a GPU.
 create or replace function bench_internal.sharing_runs(p_runs text[])
 returns table (run_id text, name text, label text, nth integer, configuration text, way text, simulated boolean, seconds float8,
-               cpu float8, delay float8, used float8, cores float8, pass text, pass_seconds float8, beside bigint, shown boolean,
-               counts boolean, shares boolean)
+               cpu float8, delay float8, used float8, cores float8, gpu_share float8, pass text, pass_seconds float8, beside bigint,
+               shown boolean, counts boolean, shares boolean)
 language sql stable as $$
     with requested as materialized (
         select r.run_id, r.workload_id, r.name, run_label(w, r) as label, r.position, r.status, r.host, r.devices,
@@ -43,8 +43,8 @@ language sql stable as $$
         from passed group by pass
     )
     select r.run_id, coalesce(nullif(r.name, ''), r.label), r.label, r.position, r.configuration, r.way, r.simulated,
-           extract(epoch from r.ended_at - r.started_at)::float8, u.cpu, c.delay, c.other_cores + c.other_run_cores, c.cores, pass,
-           p.seconds, p.beside, p.shown, p.counts, p.shares
+           extract(epoch from r.ended_at - r.started_at)::float8, u.cpu, c.delay, c.other_cores + c.other_run_cores, c.cores, c.gpu_other_share,
+           pass, p.seconds, p.beside, p.shown, p.counts, p.shares
     from passed r join passes p using (pass)
     left join (select run_id, total as cpu from run_summary_of(array(select run_id from requested), '{cpu_usage}')
                where scope = 'process' and metric is null) u using (run_id)
@@ -54,17 +54,18 @@ $$;
 -- Return the members of the sets of runs beside each other, some of them among these runs: the runs of a configuration in all
 -- repetitions, of which each pass has `copies`, with their mean duration, and the durations and labels of the same runs alone, which are
 -- null where it never ran alone. Of repetitions, those count that other programs did not disturb, if there are any. `cpu` and `alone_cpu` are means of CPU seconds; `delay` and `alone_delay` the shares of their time
--- that other programs may have cost, `used` the cores that these used at most of `cores`. `members` names the set, `together` has the seconds of its repetitions.
+-- that other programs may have cost, `used` the cores that these used at most of `cores`, `gpu_share` the largest share of time in
+-- which other processes used the GPUs. `members` names the set, `together` has the seconds of its repetitions.
 create or replace function bench_internal.sharing_members(p_runs text[])
 returns table (members text, shares boolean, together float8[], runs text[], name text, label text, nth integer, way text,
                simulated boolean, copies bigint, seconds float8, alone float8[], alone_labels text[], cpu float8, alone_cpu float8,
-               delay float8, alone_delay float8, used float8, cores float8) language sql stable as $$
+               delay float8, alone_delay float8, used float8, cores float8, gpu_share float8) language sql stable as $$
     with counted as materialized (
         select *, coalesce(max(delay) over (partition by pass) > delay_limit(), false) as disturbed
         from sharing_runs(p_runs) where counts
     ), alone as materialized (
-        select configuration, way, array_agg(seconds) as seconds, array_agg(label order by nth, label) as labels, avg(cpu) as cpu,
-               avg(delay) as delay, max(used) as used, max(cores) as cores
+        select configuration, way, array_agg(seconds) as seconds, array_agg(label order by nth, label) as labels,
+               mean_of_all(array_agg(cpu)) as cpu, avg(delay) as delay, max(used) as used, max(cores) as cores, max(gpu_share) as gpu_share
         from (select *, bool_and(disturbed) over (partition by configuration, way) as never_quiet
               from counted where beside = 0 and seconds > 0) x
         where not disturbed or never_quiet group by configuration, way
@@ -84,12 +85,13 @@ returns table (members text, shares boolean, together float8[], runs text[], nam
     select s.members, s.shares, s.together, m.runs, m.name, m.label, m.nth, m.way, m.simulated, cardinality(m.runs) / s.repetitions,
            m.seconds, a.seconds, a.labels, m.cpu, a.cpu, m.delay,
            -- A run beside others cannot be faster than alone, unless something slowed it down alone.
-           greatest(a.delay, 1 - m.seconds / (select avg(s) from unnest(a.seconds) s)), greatest(m.used, a.used), greatest(m.cores, a.cores)
+           greatest(a.delay, 1 - m.seconds / (select avg(s) from unnest(a.seconds) s)), greatest(m.used, a.used), greatest(m.cores, a.cores),
+           greatest(m.gpu_share, a.gpu_share)
     from sets s
     cross join lateral (
         select c.configuration, c.way, array_agg(c.run_id) as runs, min(c.name) as name, min(c.label) as label, min(c.nth) as nth,
-               bool_or(c.simulated) as simulated, avg(c.seconds) as seconds, avg(c.cpu) as cpu, avg(c.delay) as delay,
-               max(c.used) as used, max(c.cores) as cores
+               bool_or(c.simulated) as simulated, avg(c.seconds) as seconds, mean_of_all(array_agg(c.cpu)) as cpu,
+               avg(c.delay) as delay, max(c.used) as used, max(c.cores) as cores, max(c.gpu_share) as gpu_share
         from passes p join counted c using (pass) where p.members = s.members group by c.configuration, c.way) m
     left join lateral (select * from alone a where a.configuration = m.configuration and a.way in ('-', m.way)
                        order by a.way <> '-' limit 1) a on true
@@ -128,19 +130,21 @@ returns text language sql immutable as $$
     from (select coalesce(p_low, p_ratio) as low, coalesce(p_high, p_ratio) as high) x
 $$;
 
--- Return the cause of the verdict `disturbed` as a clause. Less than a tenth of the cores explains nothing.
-create or replace function bench_internal.disturbance_text(p_used float8, p_cores float8) returns text language sql immutable as $$
-    select case when p_used >= 0.1 * p_cores then 'other programs used ' || notice_cores(p_used::numeric, p_cores::numeric)
+-- Return the cause of the verdict `disturbed` as a clause. Less than a tenth of the cores, or of the time on GPUs, explains nothing.
+create or replace function bench_internal.disturbance_text(p_used float8, p_cores float8, p_gpu_share float8) returns text
+language sql immutable as $$
+    select case when p_gpu_share >= 0.1 then 'other processes used its GPUs'
+                when p_used >= 0.1 * p_cores then 'other programs used ' || notice_cores(p_used::numeric, p_cores::numeric)
                 else 'something slowed its runs alone' end
 $$;
 
 -- Return the sets of runs that shared GPUs, some of them among these runs: seconds beside each other, and the mean of one after the
 -- other, which is null where some never ran alone; `missing` names these. `ratio` is that of both with its 95 % interval, `slower` tells
 -- how much longer runs took than alone. `verdict` is that of `sharing_verdict`, `used` are the cores that other programs used at most of
--- `cores`.
+-- `cores`, `gpu_share` the largest share of time in which other processes used GPUs.
 create or replace function bench_internal.sharing_sets(p_runs text[])
 returns table (names text[], ways text, simulated boolean, repetitions bigint, together float8[], mean float8, ratio float8, low float8,
-               high float8, slower text[], missing text[], verdict text, used float8, cores float8) language sql stable as $$
+               high float8, slower text[], missing text[], verdict text, used float8, cores float8, gpu_share float8) language sql stable as $$
     with titled as materialized (
         select *, case when count(*) over (partition by members, m.name) > 1 then concat_ws(' ', m.name, label) else m.name end as title
         from sharing_members(p_runs) m
@@ -156,11 +160,11 @@ returns table (names text[], ways text, simulated boolean, repetitions bigint, t
                array_agg(format('%s %s%%', title, round(100 * (seconds / mean - 1))) order by nth) filter (where seconds > 1.02 * mean)
                    as slower,
                array_agg(title order by nth) filter (where mean is null) as missing,
-               max(delay) as delay, max(alone_delay) as alone_delay, max(used) as used, max(cores) as cores
+               max(delay) as delay, max(alone_delay) as alone_delay, max(used) as used, max(cores) as cores, max(gpu_share) as gpu_share
         from titled t group by members, together
     )
     select names, ways, simulated, cardinality(together), together, mean, r.value, r.low, r.high, slower, missing,
-           sharing_verdict(r.value, r.low, r.high, alone_delay, delay), used, cores
+           sharing_verdict(r.value, r.low, r.high, alone_delay, delay), used, cores, gpu_share
     from sets
     cross join lateral (select avg(s) as seconds, var_samp(s) as variance, count(s) as n from unnest(together) s) b
     cross join lateral ratio(b.seconds, b.variance, b.n, case when mean is not null then means end, variances, counts) r
@@ -177,7 +181,7 @@ create or replace function bench_dashboard.sharing_sentence(p_runs text[]) retur
     ), best as (
         select case when simulated then 'On simulated GPUs, ' || act else upper(left(act, 1)) || substr(act, 2) end
                || case verdict when 'even' then ' took as long as one after the other'
-                               when 'disturbed' then ' is undecided: ' || disturbance_text(used, cores)
+                               when 'disturbed' then ' is undecided: ' || disturbance_text(used, cores, gpu_share)
                                when 'collocate' then format(' saved %s%% of the time', round(100 * (1 - ratio)))
                                when 'apart' then format(' took %s%% longer than one after the other', round(100 * (ratio - 1)))
                                else ' differs too much between repetitions to tell whether it saved time' end

@@ -89,7 +89,7 @@ returns table (reason text, "values" text[], about text) language sql immutable 
            ('run_ended_early', '{run,status,seconds}', 'a run that failed, was stopped or reached a time limit after `seconds`'),
            ('host_used_by_others', '{run,others}', 'runs of other workloads on the host of `run`, which had no GPU'),
            ('gpu_used_by_others', '{run,others}', 'runs of other workloads on the GPU of `run`'),
-           ('other_programs', '{run,used,cores}', 'cores that other programs used beside `run`, of those of its hosts'),
+           ('other_programs', '{run,used,cores,gpu_share}', 'cores that other programs used beside `run`, of those of its hosts, and the share of time in which other processes used its GPUs'),
            ('never_overlapped', '{}', 'runs of which at no time all were running')
 $$;
 

@@ -167,7 +167,8 @@ create or replace function bench_internal.notice_reason(p_values jsonb) returns 
         when 'gpu_used_by_others' then format('%s used the GPU of %s, too', notice_some(p_values -> 'others'), p_values ->> 'run')
         when 'other_programs' then
             concat('other programs disturbed ', p_values ->> 'run',
-                   ': ' || case when p_values ->> 'used' is not null
+                   ': ' || case when (p_values ->> 'gpu_share')::numeric >= 0.1 then 'they used its GPUs'
+                                when p_values ->> 'used' is not null
                                 then notice_cores((p_values ->> 'used')::numeric, (p_values ->> 'cores')::numeric) end)
         when 'never_overlapped' then 'the runs never overlapped all at once'
         end
