@@ -160,7 +160,9 @@ class Trial:
         yield "as it is"
         if self.script.watch:
             yield "watched"
-            yield "watched and profiled"
+            # PyTorch's profiler wraps a script, so neither `python -c` nor a shell.
+            if self.script.command.split()[1].endswith(".py"):
+                yield "watched and profiled"
 
     def run(self, way: str = "") -> Outcome:
         """Run the script, without hypergauge or in one of the `ways`."""
