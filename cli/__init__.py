@@ -52,13 +52,18 @@ def _options(
     """Show what the hardware did while your models trained."""
 
 
+def _configure_output() -> None:
+    """Write what a terminal's encoding lacks as a question mark, and logs without a handler as plain lines."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(PlainLines())
+
+
 def main() -> None:
     """Run the command and exit: 0 done, 1 something ran and failed, 2 the request itself is wrong."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # names of users have characters that a terminal's encoding may lack
-            stream.reconfigure(errors="replace")
-    if logging.lastResort is not None:  # writes logs without a handler to standard error
-        logging.lastResort.setFormatter(PlainLines())
+    _configure_output()
     try:
         app()
     except BenchError as error:

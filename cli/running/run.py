@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from hypergauge.cli.common import warn
 from hypergauge.cli.help import Commands
-from hypergauge.cli.running.critical import report_critical
+from hypergauge.stack.critical import report_critical
 from hypergauge.cli.running.options import (
     QUIET_HOST_SECONDS,
     OutputLimit,

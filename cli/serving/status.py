@@ -38,6 +38,10 @@ def status(json: Json = False) -> None:
         as_json(found.as_dict())
         return
     _show_services(found)
+    if found.outdated:
+        names, started_with, wanted = describe(found.outdated)
+        text = f"{names} run with {started_with}; this command has {wanted}: `bench down` and `bench up` change that"
+        console().print(f"[yellow]![/] {escape(text)}")
     if found.measured is None:
         console().print("[yellow]![/] the running runs are unknown while the database is away; they continue")
         return
@@ -61,10 +65,6 @@ def _show_services(found: Status) -> None:
         if name == "rules" and found.runs_without_highlights:
             waiting = counted(found.runs_without_highlights, "ended run")
             out.print(f"{'':<{width}}{waiting} without stored highlights yet; BENCH_HOME/log/rules.log has failures")
-    if found.outdated:
-        names, started_with, wanted = describe(found.outdated)
-        text = f"{names} run with {started_with}; this command has {wanted}: `bench down` and `bench up` change that"
-        out.print(f"[yellow]![/] {escape(text)}")
     if not found.services:
         out.print("no services run; `bench schedule` starts what it needs, `bench up` keeps it up")
     for gpu in found.gpus:

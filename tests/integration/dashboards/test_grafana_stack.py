@@ -106,7 +106,11 @@ def test_it_is_started_shown_and_stopped(home: Home) -> None:
 
 def test_status_queries_a_remote_one(home: Home) -> None:
     home.variables["BENCH_GRAFANA_URL"] = "http://ann:secret@127.0.0.1:9/grafana/"
-    assert home.json("status")["services"]["grafana"] == {"up": False, "url": "http://127.0.0.1:9/grafana"}
+    assert home.json("status")["services"]["grafana"] == {
+        "up": False,
+        "url": "http://127.0.0.1:9/grafana",
+        "differs": [],
+    }
 
 
 @pytest.mark.slow

@@ -317,7 +317,7 @@ def test_our_names_follow_the_rules(tmp_path: Path) -> None:
     helps = dict(re.findall(r"^# HELP (\S+) (.+)$", exposition, re.MULTILINE))
     assert types.keys() == helps.keys()
     for name, kind in types.items():
-        assert re.fullmatch(r"bench_(process|exporter)_[a-z]+(_[a-z]+)*", name)
+        assert re.fullmatch(r"bench_(process|exporter|services)_[a-z]+(_[a-z]+)*", name)
         assert name.endswith("_total") == (kind == "counter")
         assert not re.search(r"_(ms|millis|kb|mb|percent|count|sum|bucket|info|counter|gauge)(_|$)", name)
 

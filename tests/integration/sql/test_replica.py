@@ -54,7 +54,7 @@ def pair(request: pytest.FixtureRequest, new_folder: NewFolder) -> Iterator[Repl
             now = time.time() // 10 * 10
             for position in (1, 2):
                 _train(world, world.run(now - 400, now - 100, position=position), now - 400)
-            _train(world, world.run(now - 400, now - 300, workload=2), now - 400)
+            _train(world, world.run(now - 520, now - 420, workload=2), now - 520)
             _train(world, world.run(now - 50, workload=3), now - 50)
             world.refresh()
         made.catch_up()

@@ -42,6 +42,18 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
             "attempts each show -5.9% with a power of 80% (bench schedule --repeat N)"
         ),
     ),
+    (
+        "not_finite", {"metric": "loss", "attempts": ["20/1/1@1", "20/1/1@2"]},
+        "loss is NaN or infinite at last in 20/1/1@1, 20/1/1@2",
+    ),
+    (
+        "attempts_missing",
+        {"metric": "loss", "attempts": ["20/1/1@1", "20/1/1@2", "20/1/1@3"], "causes": ["failed", "not_finite", "not_measured"]},
+        (
+            "loss has no value in 20/1/1@1 (failed), 20/1/1@2 (NaN or infinite), 20/1/1@3 (not measured), and the other "
+            "attempts are no sample of all; repeat them, or name the attempts to compare"
+        ),
+    ),
     ("not_measured", {"metric": "energy", "rows": ["21/1/1", "20/1/1"]}, "no finished attempt of 21/1/1 and 20/1/1 has energy"),
     ("not_positive", {"metric": "accuracy"}, "accuracy is 0 or less in some attempts, which has no relative change; use a bound"),
     ("idle_energy_differs", {"metric": "energy"}, "energy includes idle energy in some attempts only"),

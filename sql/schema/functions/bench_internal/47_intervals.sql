@@ -33,6 +33,15 @@ begin
         where usual is not null);  -- `least` of null and 60 is 60
 end $$;
 
+-- Return the interval of an exporter in seconds, of those stored with a run's summary. The series of an imported run have no target,
+-- so their exporter is unknown: then the interval of all exporters, if that is the same; else null.
+create or replace function bench_internal.stored_interval(p_intervals jsonb, p_target integer, p_listener text) returns float8
+language sql immutable as $$
+    select case when p_target is not null then (p_intervals ->> p_listener)::float8
+                else (select min(seconds::float8) from jsonb_each_text(p_intervals) as i (exporter, seconds)
+                      having min(seconds::float8) = max(seconds::float8)) end
+$$;
+
 -- Return the usual seconds between samples of a series, for a run with too few of them to show it: those that the run chose for
 -- its exporter, else those around the run, else those stored with its summary; null where unknown. A process has no samples around
 -- its run: of these the same target's series of the host and the GPUs count.
@@ -42,10 +51,8 @@ begin
         select coalesce(
             -- Between runs an exporter may be scraped more often.
             (r.exporters ->> t.listener)::float8,
-            -- An imported run brings no samples around it, and its series have no target.
-            case when s.target_id is null and r.summarised
-                 then (select min(seconds::float8) from jsonb_each_text(r.intervals) as i (exporter, seconds)
-                       having min(seconds::float8) = max(seconds::float8)) end,
+            -- An imported run brings no samples around it.
+            case when s.target_id is null and r.summarised then stored_interval(r.intervals, null, null) end,
             (select percentile_disc(0.5) within group (
                         order by scrape_interval(f.series_id, null, r.started_at - interval '5 min',
                                                  least(coalesce(r.ended_at, now()) + interval '5 min', now())))
@@ -55,7 +62,7 @@ begin
                     where p.kind = 'process' and q.kind <> 'process' and o.target_id = s.target_id
                       and o.place_id in (select place_id from run_sets where run_id = p_run)
                     order by o.series_id desc limit 5)) f),
-            case when r.summarised then (r.intervals ->> t.listener)::float8 end)
+            case when r.summarised then stored_interval(r.intervals, s.target_id, t.listener) end)
         from runs r cross join series s join places p using (place_id) left join targets t using (target_id)
         where r.run_id = p_run and s.series_id = p_series);
 end $$;
@@ -81,7 +88,7 @@ end $$;
 create or replace function bench_internal.run_interval(p_run text, p_series integer) returns float8 language plpgsql stable as $$
 begin
     return (
-        select coalesce(case when r.summarised then (r.intervals ->> t.listener)::float8 end,
+        select coalesce(case when r.summarised then stored_interval(r.intervals, s.target_id, t.listener) end,
                         listener_interval(p_run, p_series, x.sets, x.low, x.high, (r.exporters ->> t.listener)::float8))
         from runs r cross join series s left join targets t using (target_id)
         cross join lateral (select array_agg(runset_id) as sets, min(started_at) as low, max(coalesce(ended_at, 'infinity')) as high
