@@ -11,7 +11,6 @@ from rich.markup import escape
 
 from hypergauge.cli.common import warn
 from hypergauge.cli.help import Commands
-from hypergauge.stack.critical import report_critical
 from hypergauge.cli.running.options import (
     QUIET_HOST_SECONDS,
     OutputLimit,
@@ -26,6 +25,7 @@ from hypergauge.core.system.foreground import Foreground
 from hypergauge.core.terminal import Terminal
 from hypergauge.gpu import inventory
 from hypergauge.scheduler.plan.policy import FAILURES, Policy
+from hypergauge.stack.critical import report_critical
 from hypergauge.stack.experiment_checks import reactions
 from hypergauge.stack.services.local_stack import availability
 

@@ -12,7 +12,6 @@ from rich.markup import escape
 
 from hypergauge.cli.common import console, primary
 from hypergauge.cli.help import Commands
-from hypergauge.stack.critical import report_critical
 from hypergauge.cli.running.options import (
     QUIET_HOST_SECONDS,
     OutputLimit,
@@ -35,6 +34,7 @@ from hypergauge.scheduler.plan.finished import is_finished
 from hypergauge.scheduler.plan.policy import Policy
 from hypergauge.sql.runs.selection import select_run
 from hypergauge.sql.server.database import Database
+from hypergauge.stack.critical import report_critical
 from hypergauge.stack.experiment_checks import checked_file, reactions
 from hypergauge.stack.services.local_stack import availability
 from hypergauge.stack.services.shutdown import shut_down_unused
