@@ -18,7 +18,7 @@ __all__ = ["Difference", "StartSettings", "describe", "differences", "start_sett
 _COLLECTOR = ("dsn", "tracking_uri", "simulate", "interval", "lease")
 _SERVICES: Mapping[str, tuple[str, ...]] = {
     "collector": _COLLECTOR,
-    "rules": ("dsn", "lease", "grace"),
+    "rules": ("dsn", "lease"),
     "mlflow": ("dsn", "tracking_uri", "artifacts"),
     "grafana": ("dsn", "read_dsn", "tracking_uri"),
 }

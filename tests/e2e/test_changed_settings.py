@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import NewFolder
 from tests.support.home import SCRIPTS, Home, open_gate
+from tests.support.waiting import wait_for
 
 BUSY = "import time; end = time.monotonic() + 4\nwhile time.monotonic() < end: pass"
 # `bench run` without an experiment.
@@ -21,6 +22,12 @@ def stack(new_folder: NewFolder) -> Iterator[Home]:
     folder = new_folder()
     with Home(folder / "home", folder / "work").stack() as home:
         yield home
+
+
+def accepted(home: Home, *words: str) -> str | None:
+    """Return the output of a command in one line; ``None`` if it is refused, as while the run before is delivered."""
+    command = home.start(*words)
+    return None if command.process.wait() == 2 else " ".join(command.wait().split())
 
 
 def test_a_run_with_another_database_is_measured_there_or_refused(stack: Home, dsn: str, tmp_path: Path) -> None:
@@ -38,7 +45,7 @@ def test_a_run_with_another_database_is_measured_there_or_refused(stack: Home, d
     assert [one["started_with"] for one in services["collector"]["differs"]] == ["no BENCH_DSN"]
     assert "run with no BENCH_DSN" in " ".join(other.bench("status").split())
 
-    said = " ".join(other.bench("run", "--", sys.executable, "-c", BUSY).split())
+    said = wait_for(lambda: accepted(other, "run", "--", sys.executable, "-c", BUSY), "the end of the run's delivery")
     assert "were started with no BENCH_DSN; restarting them with BENCH_DSN=" in said
     [run] = other.runs(AD_HOC)
     counted = other.query(

@@ -33,7 +33,7 @@ def test_a_run_is_watched_at_a_terminal_to_its_end(home: Home) -> None:
     wait_for(lambda: re.search("[▁▂▃▄▅▆▇█]{2,}", terminal.screen), "a curve")
     assert "Ctrl-C leaves; the runs continue." in terminal.screen
     open_gate(gate, 3)
-    command.wait(1)
+    command.wait(3)
     last = terminal.wait(1)
     assert re.search(r"failed [\d.:]+", last)
     assert "exit status 3" in last

@@ -18,7 +18,17 @@ from hypergauge.stack.services.start_settings import describe, differences, star
 
 HOME = Settings(home=Path("/home/me"))
 # Read by each command itself, carried to each run, or (`home`) the same for all services of a stack.
-OF_COMMANDS = {"home", "grafana_url", "output_limit", "tariff", "web_config", "executor", "peak_flops", "quiet_cores"}
+OF_COMMANDS = {
+    "grace",
+    "home",
+    "grafana_url",
+    "output_limit",
+    "tariff",
+    "web_config",
+    "executor",
+    "peak_flops",
+    "quiet_cores",
+}
 
 
 def service(name: str, settings: Settings) -> Service:
@@ -46,7 +56,6 @@ def test_every_setting_belongs_to_services_or_to_commands() -> None:
         ("mlflow", "artifacts", "s3://bucket/a", "BENCH_ARTIFACTS=s3://bucket/a"),
         ("exporter-nvml", "simulate", "1xH100", "BENCH_SIMULATE=1xH100"),
         ("exporter-host", "simulate", "1xH100", "BENCH_SIMULATE=1xH100"),
-        ("rules", "grace", 1.0, "BENCH_GRACE=1"),
     ],
 )
 def test_a_changed_setting_is_named(name: str, setting: str, value: Any, shown: str) -> None:
