@@ -22,8 +22,8 @@ class Guard:
         Receives the error as text, beside standard error.
     release
         Called after the error, for what must not stay.
-    is_skipped
-        Tells when hooks do nothing: while a model is being compiled.
+    wrap
+        Returns what is called in place of a hook within the guard.
     """
 
     def __init__(
@@ -31,11 +31,10 @@ class Guard:
         name: str,
         report: Callable[[str], None],
         release: Callable[[], None] = lambda: None,
-        is_skipped: Callable[[], bool] = lambda: False,
+        wrap: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda guarded: guarded,
     ) -> None:
         self.on = True
-        self.is_skipped = is_skipped
-        self._name, self._report, self._release = name, report, release
+        self._name, self._report, self._release, self._wrap = name, report, release, wrap
 
     def __call__(self, hook: Callable[..., Any]) -> Callable[..., None]:
         """Return what calls `hook` while the guard is on. It returns ``None``, which changes nothing in a hook.
@@ -46,31 +45,28 @@ class Guard:
 
     def function(self, hook: Callable[..., Any]) -> Callable[..., None]:
         """Return the same as a plain function, which is called faster, but must not stay in such an object."""
-        # A training calls this in each step: whatever it looks up has left the cache since the last one.
-        is_skipped = self.is_skipped
 
         def guarded(*args: Any, **kwargs: Any) -> None:
-            if self.on and not is_skipped():
+            if self.on:
                 try:
                     hook(*args, **kwargs)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the training goes on
                     self.fail(error)
 
-        return guarded
+        return self._wrap(guarded)
 
     def result(self, hook: Callable[..., Any]) -> Callable[..., Any]:
         """Return what returns the result of `hook`, and ``None`` while the guard is off."""
-        is_skipped = self.is_skipped
 
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            if self.on and not is_skipped():
+            if self.on:
                 try:
                     return hook(*args, **kwargs)
                 except Exception as error:  # noqa: BLE001 - as above
                     self.fail(error)
             return None
 
-        return guarded
+        return self._wrap(guarded)
 
     def fail(self, error: Exception) -> None:
         """Switch off because of an error."""

@@ -61,12 +61,12 @@ class StepAmounts:
     def forward(self, member: Member, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Add the amounts of a forward pass in training."""
         self.passes += 1
+        if self._counter is not None and self._is_counted:
+            self._leave()  # at the end of the step that was impossible
         if not self._loop.leads(member):
             return
         self.leads = True
         self._decide()
-        if self._counter is not None and self._is_counted:
-            self._leave()  # a mode of the script's own was above it
         self.begin_counting()
         if self._unhook is None:
             self._add(args, kwargs)
@@ -86,8 +86,10 @@ class StepAmounts:
             self.is_countable = is_countable(self._model)
             if not self.is_countable:
                 return
-            self._counter = FlopCounter()
-            self._counter.__enter__()
+            counter = FlopCounter()
+            if not counter.enter():
+                return
+            self._counter = counter
         self._counter.paused = False
 
     def stop(self) -> None:

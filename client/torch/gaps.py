@@ -42,7 +42,9 @@ class Gaps:
         elif amounts.leads and not amounts.has_samples:
             self._once(f"no samples of {name}: its arguments contain no tensor; give watch samples=")
         if not amounts.is_countable:
-            self._once(f"no FLOPs of {name}: operations of a compiled model cannot be counted; give watch flops=")
+            self._once(
+                f"no FLOPs of {name}: operations cannot be counted in a script that compiles a model or function; give watch flops="
+            )
         if losses is not None and not losses.count:
             why = "backward is called for tensors of several elements" if losses.vectors else "backward is not called"
             self._once(f"no losses of {name}: {why}; give watch the module of the loss, loss=")

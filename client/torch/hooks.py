@@ -15,18 +15,19 @@ import torch
 from torch import nn
 from torch.optim import optimizer as optimizers
 
+from hypergauge.client.torch.compiler import is_compiling
+
 __all__ = ["after_forward", "after_step", "before_forward", "before_step"]
 
 Remove = Callable[[], None]
 
-_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 _jit_tracing = torch._C._get_tracing_state
 _functorch_level = getattr(torch._C._functorch, "peek_interpreter_stack", lambda: None)
 
 
 def _is_transforming() -> bool:
     """Return whether a forward pass is compiled, traced, or run by `torch.func`: its tensors have no values of their own."""
-    return _is_compiling() or _jit_tracing() is not None or _functorch_level() is not None
+    return is_compiling() or _jit_tracing() is not None or _functorch_level() is not None
 
 
 class _ModuleHooks(OrderedDict):  # type: ignore[type-arg]

@@ -20,6 +20,7 @@ from hypergauge.client.tensors import TensorFile
 from hypergauge.client.torch.amounts import StepAmounts
 from hypergauge.client.torch.batch import Batch
 from hypergauge.client.torch.calls import compiled_form, has_optimizer
+from hypergauge.client.torch.compiler import uncompiled
 from hypergauge.client.torch.gaps import Gaps
 from hypergauge.client.torch.hooks import after_forward, after_step, before_forward, before_step
 from hypergauge.client.torch.loop import loop_of
@@ -34,7 +35,6 @@ __all__ = ["TorchWatch"]
 
 _SAVE = Patch(torch, "save")
 _BACKWARD = Patch(torch.autograd, "backward")
-_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 # Forward passes without a step after which an optimizer is looked for.
 _PASSES = 3
 
@@ -67,7 +67,7 @@ class TorchWatch:
         self.model, self.spans = model, options.spans
         self._training, self._options = training, options
         self._optimizer = _innermost(optimizer)
-        self._guard = Guard("watch", file.problem, self._release, _is_compiling)
+        self._guard = Guard("watch", file.problem, self._release, uncompiled)
         self._selection = Selection(model, options.collections, options.patterns, options.prefix)
         self._number = file.number(model)
         self._reducer = StepReducer(model, self._number, self._selection, options)

@@ -45,6 +45,8 @@ def run(name, style):
         one.close()
     watches.clear()
     after.append(len(torch.utils._python_dispatch._get_current_dispatch_mode_stack()))
+    after.append(torch._C._dispatch_tls_is_dispatch_key_included(torch._C.DispatchKey.Python))
+    torch.compiler.reset()  # nothing is counted in a script that has compiled something
     print(json.dumps([name, hashlib.sha256(json.dumps(result).encode()).hexdigest() if not isinstance(result, str) else result, after]))
 """
 END = "for name, style in STYLES.items():\n    run(name, style)\n"
@@ -154,6 +156,44 @@ for _ in range(4):
     optimizer.zero_grad(); F.cross_entropy(model(x), y).backward(); step()
 return model
 """,
+    "compiled step with hooks": """
+model = dense(); optimizer = torch.optim.Adam(model.parameters(), 0.01); watch(model); seen = []
+optimizer.register_step_pre_hook(lambda *_: seen.append(threading.get_ident() > 0))
+@torch.compile(backend="eager")
+def step():
+    optimizer.step()
+for _ in range(4):
+    optimizer.zero_grad(); F.cross_entropy(model(x), y).backward(); step()
+return model, seen
+""",
+    "compiled training step": """
+model = dense(); optimizer = sgd(model); watch(model); seen = []
+@torch.compile(backend="eager")
+def step():
+    optimizer.zero_grad(); seen.append(threading.get_ident() > 0); loss = F.cross_entropy(model(x), y)
+    loss.backward(); optimizer.step(); return loss
+return [step().item() for _ in range(4)], model, seen
+""",
+    "compiled loss": """
+model = dense(); optimizer = sgd(model); watch(model)
+loss = torch.compile(lambda a, b: F.cross_entropy(a, b) * 2, backend="aot_eager", fullgraph=True)
+for _ in range(4):
+    optimizer.zero_grad(); loss(model(x), y).backward(); optimizer.step()
+return model
+""",
+    "compiled within a step": """
+model = dense(); optimizer = sgd(model); watch(model); loss = None
+for _ in range(4):
+    optimizer.zero_grad(); out = model(x)
+    if _ == 1:
+        loss = torch.compile(lambda a, b: F.cross_entropy(a, b) * 2, backend="aot_eager", fullgraph=True)
+    (loss or F.cross_entropy)(out, y).backward()
+    if _ < 3:
+        optimizer.step()
+    else:
+        torch.compile(optimizer.step, backend="eager")()
+return model
+""",
     "mixed precision": """
 model = dense(); optimizer = sgd(model); scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10); watch(model)
 for _ in range(5):
@@ -213,6 +253,29 @@ for number in range(3):
     thread.join()
 torch.manual_seed(0)
 return model, [one for _, one in models]
+""",
+    "watched threads": """
+models = [dense() for _ in range(3)]
+def work(number):
+    mine = models[number]; optimizer = sgd(mine); watch(mine)
+    for _ in range(20):
+        optimizer.zero_grad(); F.cross_entropy(mine(x), y).backward(); optimizer.step()
+threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+return models
+""",
+    "optimizer within backward": """
+model = dense(); watch(model); optimizers = {one: torch.optim.SGD([one], 0.05) for one in model.parameters()}
+def step(parameter):
+    optimizers[parameter].step(); optimizers[parameter].zero_grad()
+for parameter in optimizers:
+    parameter.register_post_accumulate_grad_hook(step)
+for _ in range(4):
+    F.cross_entropy(model(x), y).backward()
+return model, torch.rand(1)
 """,
     "hooks of its own": """
 from torch.optim.optimizer import register_optimizer_step_post_hook
