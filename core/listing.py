@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["counted", "listed"]
+__all__ = ["counted", "joined", "listed"]
 
 
 def counted(count: int, noun: str) -> str:
@@ -16,3 +16,9 @@ def listed(words: Sequence[str], most: int, separator: str = ", ") -> str:
     """Return the first `most` words, and how many more there are: ``a, b and 3 more``."""
     more = len(words) - most
     return separator.join(words[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def joined(words: Sequence[str]) -> str:
+    """Return words as a part of a sentence: ``a, b and c``."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

@@ -25,7 +25,7 @@ from hypergauge.core.system.foreground import Foreground
 from hypergauge.core.terminal import Terminal
 from hypergauge.gpu import inventory
 from hypergauge.scheduler.plan.policy import FAILURES, Policy
-from hypergauge.stack.critical import report_critical
+from hypergauge.stack.closing_report import report_critical
 from hypergauge.stack.experiment_checks import reactions
 from hypergauge.stack.services.local_stack import availability
 

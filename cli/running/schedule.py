@@ -34,7 +34,7 @@ from hypergauge.scheduler.plan.finished import is_finished
 from hypergauge.scheduler.plan.policy import Policy
 from hypergauge.sql.runs.selection import select_run
 from hypergauge.sql.server.database import Database
-from hypergauge.stack.critical import report_critical
+from hypergauge.stack.closing_report import report_critical, report_other_programs
 from hypergauge.stack.experiment_checks import checked_file, reactions
 from hypergauge.stack.services.local_stack import availability
 from hypergauge.stack.services.shutdown import shut_down_unused
@@ -250,13 +250,7 @@ def run_file(
 
 
 def _settle(executor: Executor, outcomes: Sequence[Outcome]) -> None:
-    """Wait for the last samples of runs, and name those that other programs disturbed, or on which a critical rule fires."""
-    from hypergauge.sql.queries.contention import contention_facts
-    from hypergauge.sql.queries.notices import notices
-
-    ids = [outcome.run_id for outcome in outcomes]
-    executor.settle(ids)
+    """Wait for the last samples of runs, and report what their results must not hide."""
+    executor.settle([outcome.run_id for outcome in outcomes])
     report_critical(executor, outcomes)
-    with executor.database.session() as connection:
-        for notice in notices(connection, contention_facts(connection, ids)):
-            _warn(notice.text)
+    report_other_programs(executor, outcomes)

@@ -51,4 +51,5 @@ def _skip(function: Any) -> None:
             _frames.set_code_exec_strategy(function.__code__, _frames._FrameExecStrategy(skip, default))
 
 
+# All hooks that it returns share one code.
 _skip(uncompiled(_skip))

@@ -219,7 +219,7 @@ class TorchWatch:
         if self._writer.pending:
             self._writer.poll()
         if self._ended <= Gaps.STEPS:
-            self._begin_well()
+            self._check_calls()
         self._passes = self._backwards = 0
         self._begin_step()
 
@@ -244,7 +244,7 @@ class TorchWatch:
 
     # Scripts that call the model or its optimizer otherwise
 
-    def _begin_well(self) -> None:
+    def _check_calls(self) -> None:
         """Follow the compiled form of a model that is not called itself, in the first steps; report what is missing."""
         if not self._passes and self._ended == 1:
             call = compiled_form(self.model, self._guard.function(self._forward_begins))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import VARIABLES, Settings
+from hypergauge.core.listing import joined
 from hypergauge.core.services import Service
 from hypergauge.sql.server.database import connection_parts
 
@@ -86,15 +87,10 @@ def describe(outdated: Mapping[str, Iterable[Difference]]) -> tuple[str, str, st
     others = [name for name in outdated if not name.startswith("exporter-")]
     exporters = ["exporters"] if len(others) < len(outdated) else []
     return (
-        _listed([*exporters, *others]),
-        _listed([one.started_with for one in distinct]),
-        _listed([one.wanted for one in distinct]),
+        joined([*exporters, *others]),
+        joined([one.started_with for one in distinct]),
+        joined([one.wanted for one in distinct]),
     )
-
-
-def _listed(words: Sequence[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _shown(key: str, value: str | None) -> str:

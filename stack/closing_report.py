@@ -1,4 +1,4 @@
-"""Critical firings in the last lines of commands that run workloads."""
+"""Last lines of commands that run workloads: critical firings, and other programs on the hosts of runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from hypergauge.core.errors import BenchError
 from hypergauge.core.listing import counted
 from hypergauge.scheduler.events import Event
+from hypergauge.sql.queries.contention import contention_facts
+from hypergauge.sql.queries.notices import notices
 
 if TYPE_CHECKING:
     from hypergauge.scheduler.events import Outcome
     from hypergauge.scheduler.executors.base import Executor
 
-__all__ = ["report_critical"]
+__all__ = ["report_critical", "report_other_programs"]
 
 # Runs that are named.
 _MOST = 10
@@ -26,10 +28,8 @@ def report_critical(executor: Executor, outcomes: Sequence[Outcome]) -> None:
     from hypergauge.insight.rules.critical import critical_firings, firing_text
 
     texts: dict[tuple[str, str, str], list[str]] = {}
-    with (
-        suppress(BenchError),
-        executor.database.session() as connection,
-    ):
+    # A run has ended well, whether or not the database answers now.
+    with suppress(BenchError), executor.database.session() as connection:
         for run, firing in critical_firings(connection, [outcome.run_id for outcome in outcomes]):
             texts.setdefault((run.full_label, run.name, run.status), []).append(firing_text(firing))
     for (label, name, status), every in [*texts.items()][:_MOST]:
@@ -39,3 +39,11 @@ def report_critical(executor: Executor, outcomes: Sequence[Outcome]) -> None:
     if len(texts) > _MOST:
         message = f"{counted(len(texts) - _MOST, 'further run')} with critical firings: `bench rules replay` shows them"
         executor.report(Event("warning", "", message=message))
+
+
+def report_other_programs(executor: Executor, outcomes: Sequence[Outcome]) -> None:
+    """Report the runs that other programs disturbed."""
+    with suppress(BenchError), executor.database.session() as connection:
+        facts = contention_facts(connection, [outcome.run_id for outcome in outcomes])
+        for notice in notices(connection, facts):
+            executor.report(Event("warning", "", message=notice.text))
