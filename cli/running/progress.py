@@ -36,7 +36,7 @@ def on_this_host(settings: Settings, *, quiet: bool = False, copies_output: bool
     from hypergauge.scheduler.plan.quiet_host import QuietHost
     from hypergauge.scheduler.tracking.tracking import Tracking
 
-    quiet_host = QuietHost(HostCpu(settings.home), allowed=settings.quiet_cores)  # measures from here on
+    quiet_host = QuietHost(HostCpu(), allowed=settings.quiet_cores)  # measures from here on
     with _shown(Progress(quiet=quiet, lines=copies_output)) as (progress, stack):
         output = OutputCopies(settings.runs_dir) if copies_output else None
         local = stack.enter_context(local_stack(settings, progress.notify))

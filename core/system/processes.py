@@ -21,6 +21,7 @@ from typing import NamedTuple
 import psutil
 
 __all__ = [
+    "OWN_VARIABLES",
     "SERVICE_VARIABLE",
     "ProcessStat",
     "RunProcesses",
@@ -41,7 +42,8 @@ RUN_VARIABLE = b"BENCH_RUN_ID"
 SUPERVISOR_VARIABLE = b"BENCH_SUPERVISOR"
 SERVICE_VARIABLE = "BENCH_SERVICE"
 
-_VARIABLES = (RUN_VARIABLE, SUPERVISOR_VARIABLE, os.fsencode(SERVICE_VARIABLE))
+# A process with one of these is of a run or of hypergauge.
+OWN_VARIABLES = (RUN_VARIABLE, SUPERVISOR_VARIABLE, os.fsencode(SERVICE_VARIABLE))
 _RUN_ID = re.compile(rb"[0-9a-f]{32}")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -59,7 +61,7 @@ _POLL_SECONDS = 0.02
 class ProcessStat(NamedTuple):
     """Reading of ``/proc/PID/stat``, see proc(5).
 
-    `created` is in seconds since the host's boot, which changes of the clock do not affect. `own_seconds` and
+    `name` is the program's, with 15 characters at most. `created` is in seconds since the host's boot, which changes of the clock do not affect. `own_seconds` and
     `reaped_seconds` are user and system time of the process, and of the children that it waited for with theirs.
     """
 
@@ -71,16 +73,18 @@ class ProcessStat(NamedTuple):
     reaped_seconds: float
     threads: int
     resident_bytes: int
+    name: str = ""
 
 
-def read_stat(pid: int) -> ProcessStat | None:
-    """Read ``/proc/PID/stat``; return ``None`` if there is no such process."""
+def read_stat(pid: int, proc: str = "/proc") -> ProcessStat | None:
+    """Read ``/proc/PID/stat``; return ``None`` if there is no such process. `proc` replaces ``/proc``."""
     try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - the cheapest way, at every scan
+        with open(f"{proc}/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - the cheapest way, at every scan
             text = file.read(4096)
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
-    fields = text[text.rindex(b")") + 2 :].split()  # the name in parentheses may hold spaces and parentheses
+    closing = text.rindex(b")")  # the name in parentheses may hold spaces and parentheses
+    fields = text[closing + 2 :].split()
     return ProcessStat(
         pid=pid,
         parent=int(fields[1]),
@@ -90,13 +94,14 @@ def read_stat(pid: int) -> ProcessStat | None:
         reaped_seconds=(int(fields[13]) + int(fields[14])) / _TICKS,
         threads=int(fields[17]),
         resident_bytes=int(fields[21]) * _PAGE,
+        name=text[text.index(b"(") + 1 : closing].decode(errors="replace"),
     )
 
 
-def read_environment(pid: int, names: Collection[bytes]) -> dict[bytes, bytes] | None:
+def read_environment(pid: int, names: Collection[bytes], proc: str = "/proc") -> dict[bytes, bytes] | None:
     """Return the variables among `names` in the initial environment of `pid`.
 
-    Between fork and exec these are its parent's; a zombie has none.
+    Between fork and exec these are its parent's; a zombie has none. `proc` replaces ``/proc``.
 
     Returns
     -------
@@ -104,7 +109,7 @@ def read_environment(pid: int, names: Collection[bytes]) -> dict[bytes, bytes] |
         ``None`` if there is no such process, or this user cannot read its environment.
     """
     try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123
+        with open(f"{proc}/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123
             environment = file.readall()
     except OSError:
         return None
@@ -178,7 +183,7 @@ class _Known:
 
     def read_environment(self) -> None:
         """Read the variables; keep those of an earlier reading if there are none now."""
-        variables = read_environment(self.stat.pid, _VARIABLES) or {}
+        variables = read_environment(self.stat.pid, OWN_VARIABLES) or {}
         if run_id := _run_id(variables, RUN_VARIABLE):
             self.run_id, self.supervises, self.by_tree = run_id, None, False
         elif supervised := _run_id(variables, SUPERVISOR_VARIABLE):

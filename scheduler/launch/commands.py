@@ -33,11 +33,11 @@ from hypergauge.scheduler.launch.launch import Command
 __all__ = ["command_in", "command_of", "command_problems", "environment_of", "make_environments"]
 
 _PLACEHOLDERS = ("python", "model", "data", "params", "name")
-# A project's command with one of these characters needs a shell. Without them the supervisor starts the run directly.
 # The kernel's limit of one argument with its final 0 (MAX_ARG_STRLEN); pointers of all count towards that of their sum.
 _LONGEST_ARGUMENT, _POINTER = 32 * os.sysconf("SC_PAGE_SIZE"), 8
 # Room for the interpreter, the script, and the variables that a run gets in addition.
 _ROOM = 64 << 10
+# A project's command with one of these characters needs a shell. Without them the supervisor starts the run directly.
 _SHELL = frozenset("|&;<>$`(){}*?[]~#!=\\\n")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hypergauge.core.listing import listed
 from hypergauge.core.system.processes import ProcessStat
 from hypergauge.scheduler.supervisor.limits import Memory
 
@@ -87,9 +88,8 @@ def outlived(processes: Sequence[ProcessStat]) -> str | None:
     """Return which processes outlived the command of a run, and what becomes of them; call it before they are ended."""
     if not processes:
         return None
-    names = [f"{_name(process.pid)} (PID {process.pid})" for process in processes[:_MOST_NAMED]]
-    more = f" and {len(processes) - _MOST_NAMED} more" if len(processes) > _MOST_NAMED else ""
-    return f"{', '.join(names)}{more} outlived the command, and {'was' if len(processes) == 1 else 'were'} ended"
+    names = listed([f"{process.name} (PID {process.pid})" for process in processes], _MOST_NAMED)
+    return f"{names} outlived the command, and {'was' if len(processes) == 1 else 'were'} ended"
 
 
 def exit_code(returncode: int) -> int:
@@ -109,13 +109,6 @@ def last_lines(output: Path) -> list[str]:
         "".join(letter for letter in line if letter.isprintable()).strip()[:_LONGEST] for line in text.splitlines()
     )
     return [line for line in lines if line][-_LINES:]
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
-    except OSError:
-        return "a process"
 
 
 def _reason(command: CommandExit) -> str:

@@ -260,7 +260,7 @@ def test_a_program_of_no_run_on_a_gpu_is_named_before_the_start(host: Host, data
         return [SimpleNamespace(pid=os.getpid())]
 
     events: list[Event] = []
-    quiet_host = QuietHost(HostCpu(host.settings.home), allowed=1e6)
+    quiet_host = QuietHost(HostCpu(), allowed=1e6)
     found = inventory(host.settings.simulate, host.settings.home)
     executor = LocalExecutor(database, host.settings, None, found, events.append, quiet_host=quiet_host)
     control = MigControl(Overridden(host.nvml, nvmlDeviceGetComputeRunningProcesses=processes))

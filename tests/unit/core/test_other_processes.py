@@ -11,7 +11,6 @@ import pytest
 from hypergauge.core.system.other_processes import HostCpu, OtherUse
 
 TICKS = os.sysconf("SC_CLK_TCK")
-HOME = Path("/data/home")
 SELF = 100
 
 
@@ -31,7 +30,7 @@ class Proc:
 
     def process(
         self, pid: int, own: float, *, parent: int = 1, name: str = "python3", reaped: float = 0.0, created: int = 7,
-        command: str = "python3\0train.py\0", environment: str | None = "PATH=/bin\0",
+        environment: str | None = "PATH=/bin\0",
     ) -> None:  # fmt: skip
         folder = self.root / "proc" / str(pid)
         folder.mkdir(parents=True, exist_ok=True)
@@ -39,8 +38,6 @@ class Proc:
         fields[0], fields[1] = "S", str(parent)
         fields[11], fields[13], fields[19] = str(round(own * TICKS)), str(round(reaped * TICKS)), str(created)
         (folder / "stat").write_text(f"{pid} ({name}) {' '.join(fields)}\n")
-        (folder / "cmdline").write_text(command)
-        (folder / "comm").write_text(f"{name}\n")
         if environment is not None:
             (folder / "environ").write_text(environment)
 
@@ -51,7 +48,7 @@ class Proc:
 
     def cpu(self) -> HostCpu:
         self.write()
-        return HostCpu(HOME, self.root, own=(SELF,))
+        return HostCpu(self.root, own=(SELF,))
 
     def use(self, cpu: HostCpu, busy: float) -> OtherUse:
         """Return the use in a second in which the cores were busy for `busy` seconds."""
@@ -63,7 +60,7 @@ class Proc:
 @pytest.fixture
 def proc(tmp_path: Path) -> Proc:
     proc = Proc(tmp_path)
-    proc.process(1, 5.0, parent=0, name="init", command="init\0")
+    proc.process(1, 5.0, parent=0, name="init")
     proc.process(SELF, 1.0, name="bench")
     return proc
 
@@ -90,11 +87,10 @@ def test_other_programs_are_named_by_their_cores(proc: Proc) -> None:
     [
         {"environment": f"PATH=/bin\0BENCH_RUN_ID={'a' * 32}\0"},
         {"environment": f"BENCH_SUPERVISOR={'a' * 32}\0"},
-        {"command": "python3\0-m\0hypergauge.cli\0collector\0run\0"},
-        {"command": f"/usr/bin/postgres\0-D\0{HOME}/postgres\0", "name": "postgres"},
+        {"environment": "PATH=/bin\0BENCH_SERVICE=1\0", "name": "postgres"},
         {"parent": SELF},
     ],
-    ids=["run", "supervisor", "service", "database", "child"],
+    ids=["run", "supervisor", "service", "child"],
 )
 def test_processes_of_ours_and_their_descendants_do_not_count(proc: Proc, ours: dict[str, object]) -> None:
     def both(seconds: float) -> None:
@@ -110,11 +106,11 @@ def test_processes_of_ours_and_their_descendants_do_not_count(proc: Proc, ours: 
     assert use.programs == ()
 
 
-@pytest.mark.parametrize("command", ["python3\0hypergauge.py\0", "tail\0-f\0/data/homes\0-m\0x\0"])
-def test_similar_names_are_no_services(proc: Proc, command: str) -> None:
-    proc.process(200, 1.0, command=command, name="similar")
+@pytest.mark.parametrize("environment", ["BENCH_SERVICES=1\0", "WITH=BENCH_SERVICE=1\0", "MY_BENCH_RUN_ID=1\0"])
+def test_similar_variables_mark_no_process(proc: Proc, environment: str) -> None:
+    proc.process(200, 1.0, environment=environment, name="similar")
     cpu = proc.cpu()
-    proc.process(200, 2.0, command=command, name="similar")
+    proc.process(200, 2.0, environment=environment, name="similar")
     assert [name for name, _ in proc.use(cpu, 1.0).programs] == ["similar"]
 
 
