@@ -22,9 +22,8 @@ import numpy.typing as npt
 
 from hypergauge.collector.convert.exposition import Series
 from hypergauge.collector.convert.rates import LastLine
-from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 
-__all__ = ["LastLines", "NewestSamples", "SeriesKey", "definition_key", "delete_old", "newest_samples", "series_key"]
+__all__ = ["LastLines", "SeriesKey", "delete_old", "series_key"]
 
 _log = logging.getLogger(__name__)
 
@@ -44,25 +43,6 @@ class _Files(NamedTuple):
 def series_key(series: Series) -> SeriesKey:
     """Return the key of a series in its target."""
     return series.metric, series.kind, series.labels
-
-
-# Samples of the newest record by target, metric and labels: time, and increase of a counter.
-NewestSamples = Mapping[tuple[object, str, tuple[tuple[str, str], ...]], Sequence[tuple[float, float]]]
-
-
-def newest_samples(record: SpoolRecord | None) -> NewestSamples:
-    """Return the samples of the newest record of an earlier process."""
-    samples: dict[tuple[object, str, tuple[tuple[str, str], ...]], list[tuple[float, float]]] = {}
-    if record is not None:
-        columns = (record.refs, record.times, record.values * record.dts.astype(np.float64))
-        for ref, time, increase in zip(*(column.tolist() for column in columns), strict=True):
-            samples.setdefault(definition_key(record.series[ref]), []).append((time, increase))
-    return samples
-
-
-def definition_key(definition: SeriesDefinition) -> tuple[object, str, tuple[tuple[str, str], ...]]:
-    """Return the key of a series in `NewestSamples`; a target without an id in the database has its row."""
-    return definition.target or definition.target_id, definition.metric, tuple(sorted(definition.labels.items()))
 
 
 def delete_old(folder: Path) -> None:

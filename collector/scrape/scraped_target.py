@@ -16,13 +16,14 @@ from hypergauge.collector.convert.clocks import CLOCK_METRIC, Clock, set_by
 from hypergauge.collector.convert.created_timestamps import CreatedTimestamps
 from hypergauge.collector.convert.definitions import Definitions, Numbering
 from hypergauge.collector.convert.exposition import Parser, Scrape, Series
-from hypergauge.collector.convert.rates import LastLine, Rates
+from hypergauge.collector.convert.rates import Rates
 from hypergauge.collector.convert.run_ends import RunEnds
 from hypergauge.collector.convert.sentinels import Sentinels
 from hypergauge.collector.convert.series_labels import LimitExceeded, SeriesName, series_name
 from hypergauge.collector.discovery.targets import Target
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.last_lines import LastLines, NewestSamples, SeriesKey, definition_key, series_key
+from hypergauge.collector.scrape.last_lines import LastLines
+from hypergauge.collector.scrape.resumption import Resumption
 from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 from hypergauge.sql.ingest.targets import TargetState
 
@@ -36,8 +37,6 @@ _AHEAD_SECONDS = 1.0
 _MOST_CACHED = 50_000
 # A run's end may be older than the last scrape before it is exposed. Lines that are stored already are dropped by their times.
 _LATE_END_SECONDS = 5.0
-# Time of the last start of what counts; later than the last scrape, the counters have started over.
-_BOOT_METRIC, _PROCESS_METRIC = "node_boot_time_seconds", "process_start_time_seconds"
 _NO_REF = np.uint32(0xFFFFFFFF)
 
 
@@ -61,10 +60,8 @@ class ScrapedTarget:
         Ends the wait for its next scrape.
     last_lines
         State on disk, from which it continues after a restart; ``None`` without one.
-    resuming
-        Whether to continue from it now: no other collector has scraped the target since.
-    newest
-        Samples of the spool's last record, which the state may lack.
+    resumption
+        What continues from the state of an earlier process.
     saving
         Call that saves the state after the last scrape, once its record is in the spool.
     """
@@ -84,9 +81,7 @@ class ScrapedTarget:
     unspooled: deque[asyncio.Task[None]] = field(default_factory=deque)
     waking: asyncio.Event = field(default_factory=asyncio.Event)
     last_lines: LastLines | None = None
-    resuming: bool = False
-    held_since: float = -np.inf
-    newest: NewestSamples = field(default_factory=dict)
+    resumption: Resumption = field(default_factory=Resumption)
     saving: Callable[[], None] | None = None
     _numbering: Numbering = field(init=False)  # of its refs
     _rates: Rates = field(init=False)
@@ -104,16 +99,9 @@ class ScrapedTarget:
     _crowded: bool = False
     _anew: bool = False  # whether the next state has other series at its refs
     _shift: int = 0
-    _resumable: dict[SeriesKey, LastLine] = field(default_factory=dict)
-    _resumed_at: float | None = None  # the last scrape of the earlier process, until the first one of this process
 
     def __post_init__(self) -> None:
         self._numbering = self.definitions.numbering()
-        if self.last_lines is not None and self.resuming:
-            lines = self.last_lines.read()
-            last = max((line.time for line in lines.values()), default=-np.inf)
-            if self.held_since <= last <= self.began:
-                self._resumable, self._resumed_at = lines, last
         self._restart_conversion()
 
     @property
@@ -191,7 +179,7 @@ class ScrapedTarget:
             scrape, whole = replace(scrape, new=every), replace(whole, new=every)
         at += self._shift
         before = None if self.last_time is None else self.last_time + self._shift
-        resumed = self._resumed(scrape)
+        resumed = self.resumption.of(scrape, self._definition)
         created = self._created.of(whole, self.parser.series, at, before, resumed)
         ends = self._run_ends.of(whole, self.parser.series, self._rates.since)
         if (over := self._run_ends.left_out(scrape, self.parser.series)) is not None:
@@ -203,7 +191,6 @@ class ScrapedTarget:
         found = self._rates.samples(scrape, at, created, resumed)
         self._drop("stale", found.dropped)
         self.last_time, self.per_second = seen, len(scrape.refs) / self.target.interval
-        self._resumed_at = None
         if self.last_lines is not None:
             self.saving = partial(
                 self.last_lines.write,
@@ -289,6 +276,10 @@ class ScrapedTarget:
         )
         return np.uint32(self._numbering.add(definition))
 
+    def _definition(self, ref: int) -> SeriesDefinition | None:
+        own = self._refs[ref]
+        return None if own == _NO_REF else self._numbering.by_ref[int(own)]
+
     def _by_catalog(self, ref: int, series: Series, metric: str, scrape: Scrape) -> Series:
         """Return a series with the kind of the catalog; notify once per metric if its source declares another."""
         kind = self.definitions.kinds.get(metric, series.kind)
@@ -350,42 +341,11 @@ class ScrapedTarget:
 
     def _restart_conversion(self) -> None:
         """Convert all series anew from the last scrape on."""
-        if self._resumed_at is None:
-            since = created_since = (self.last_time or self.began) + self._shift
+        if self.last_time is None and self.resumption.at is not None:
+            since, created_since = self.resumption.at - _LATE_END_SECONDS, self.resumption.at
         else:
-            since, created_since = self._resumed_at - _LATE_END_SECONDS, self._resumed_at
+            since = created_since = (self.last_time or self.began) + self._shift
         self._rates, self._created = Rates(self.target.interval, since), CreatedTimestamps(created_since)
-
-    def _resumed(self, scrape: Scrape) -> dict[int, LastLine]:
-        """Return the last lines of new series that an earlier process of this collector has scraped."""
-        if not self._resumable or not scrape.new:
-            return {}
-        self._drop_restarted(scrape)
-        lines = {}
-        for ref, series in scrape.new.items():
-            line = self._resumable.pop(series_key(series), None)
-            if line is None or self._refs[ref] == _NO_REF:
-                continue
-            # The newest record is in the spool; the process was killed before it saved the lines.
-            for time, increase in self.newest.get(definition_key(self._numbering.by_ref[int(self._refs[ref])]), ()):
-                if time > line.time:
-                    line = LastLine(time, line.value - line.residual + increase, 0.0)
-            lines[ref] = line
-        return lines
-
-    def _drop_restarted(self, scrape: Scrape) -> None:
-        """Forget the last lines of counters that have started over: after a boot all, after a process's start its own."""
-        last = max(line.time for line in self._resumable.values())
-        for ref, series in scrape.new.items():
-            if series.metric not in (_BOOT_METRIC, _PROCESS_METRIC):
-                continue
-            started_at = scrape.values[scrape.refs == ref]
-            if len(started_at) and started_at[0] > last:
-                kernel = series.metric == _PROCESS_METRIC
-                self._resumable = {
-                    key: line for key, line in self._resumable.items() if kernel and key[0].startswith("node_")
-                }
-                return
 
     def _retime(self, scrape: Scrape, at: float, ends: Mapping[str, float]) -> None:
         """Set the timestamps of ended runs' last lines, and replace timestamps in the future by the scrape's time.

@@ -23,8 +23,9 @@ from hypergauge.collector.discovery.scrape_config import BODY_SIZE_LIMIT
 from hypergauge.collector.discovery.targets import Key, Target, aligned, crowded, offset, slot_after
 from hypergauge.collector.http.fetch import Body, Fetcher, FetchFailed
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.last_lines import LastLines, delete_old, newest_samples
+from hypergauge.collector.scrape.last_lines import LastLines, delete_old
 from hypergauge.collector.scrape.parse_budget import ParseBudget
+from hypergauge.collector.scrape.resumption import Resumption, newest_samples
 from hypergauge.collector.scrape.scrape_tasks import ParseQueue, ScrapeResponse, ScrapeTasks, ended, forget
 from hypergauge.collector.scrape.scraped_target import ScrapedTarget
 from hypergauge.collector.spool.appender import Appender
@@ -123,11 +124,15 @@ class Scraper:
             self._crowded = crowded(targets.values())
         for number, (target_id, target) in enumerate(new):
             clock = self._clocks.setdefault(target.host, Clock())
+            began = time.time()
+            last_lines = LastLines(self._states, target.key) if self._states is not None else None
+            resumption = Resumption()
+            if last_lines is not None and target.key not in self._met:
+                held_since = self._held_since.get(target_id, -math.inf)
+                resumption = Resumption.read(last_lines, self._newest, held_since, began)
             scraped = ScrapedTarget(
-                target, target_id, self._definitions, self._metrics, time.time(), clock=clock, lead=booted_at(),
-                last_lines=LastLines(self._states, target.key) if self._states is not None else None,
-                resuming=target.key not in self._met, held_since=self._held_since.get(target_id, -math.inf),
-                newest=self._newest,
+                target, target_id, self._definitions, self._metrics, began, clock=clock, lead=booted_at(),
+                last_lines=last_lines, resumption=resumption,
             )  # fmt: skip
             self._met.add(target.key)
             unparsed = ParseQueue()

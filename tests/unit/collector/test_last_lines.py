@@ -10,7 +10,8 @@ import pytest
 from hypergauge.collector.convert.definitions import Definitions
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape import scraped_target
-from hypergauge.collector.scrape.last_lines import LastLines, newest_samples
+from hypergauge.collector.scrape.last_lines import LastLines
+from hypergauge.collector.scrape.resumption import Resumption, newest_samples
 from hypergauge.collector.scrape.scraped_target import ScrapedTarget
 from hypergauge.collector.spool.records import SpoolRecord
 from tests.support.collector.scraped_target import target
@@ -25,10 +26,11 @@ class Life:
 
     def __init__(self, folder: Path, began: float, held_since: float = 0.0, newest: SpoolRecord | None = None) -> None:
         self.newest: SpoolRecord | None = None
+        last_lines = LastLines(folder, target().key)
+        resumption = Resumption.read(last_lines, newest_samples(newest), held_since, began)
         self.scraped = ScrapedTarget(
-            target(), 7, Definitions(), CollectorMetrics(), began, last_lines=LastLines(folder, target().key),
-            resuming=True, held_since=held_since, newest=newest_samples(newest),
-        )  # fmt: skip
+            target(), 7, Definitions(), CollectorMetrics(), began, last_lines=last_lines, resumption=resumption
+        )
 
     def take(self, at: float, *lines: str, saved: bool = True) -> list[tuple[str, float, float, float]]:
         """Scrape, and return metric, time, increase and seconds of each sample of a counter."""
