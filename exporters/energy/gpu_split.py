@@ -62,8 +62,8 @@ class EnergySplit:
     """Split of each GPU's energy, from sample to sample.
 
     The energy since the previous sample is the increase of the GPU's counter, or without a counter its power times the
-    time. The lowest sustained power is idle power, see `IdlePower`. The rest is split among the processes on the GPU now or at the
-    previous sample, by the first of these methods whose input is known:
+    time. The lowest sustained power is idle power, see `IdlePower`. The rest is split among the processes on the GPU
+    now or at the previous sample, by the first of these methods whose input is known:
 
     ========================= =========================================================================================
     ``sm_time``               without MIG: share of time in which the process's kernels ran

@@ -47,9 +47,9 @@ class _Pending:
 class HostSplit:
     """Split of a counter's energy, from reading to reading, by the rules of the GPUs' split.
 
-    The lowest sustained power is idle power, see `IdlePower`, and belongs to no run. The rest is split by CPU time: a run's part is
-    its CPU seconds over those of all processes and the kernel. Without CPU time, all energy is idle. In each interval
-    the parts add up to the counter's increase.
+    The lowest sustained power is idle power, see `IdlePower`, and belongs to no run. The rest is split by CPU time: a
+    run's part is its CPU seconds over those of all processes and the kernel. Without CPU time, all energy is idle. In
+    each interval the parts add up to the counter's increase.
 
     ==================== ==============================================================================================
     ``cpu_time``         the rule above

@@ -91,8 +91,8 @@ class ProcessExporter:
         self._perf = {run_id: one for run_id, one in self._perf.items() if run_id in trees or run_id in exits.recent}
         by_tree = sum(tree.by_tree for run_id, tree in trees.items() if exits.exposes(run_id))
         families.add("bench_process_attributed_by_tree", {}, by_tree)
-        if self._services.update(self._processes.services, now):
-            families.add(_SERVICES, {}, self._services.cpu_seconds)
+        self._services.update(self._processes.services, now)
+        families.add(_SERVICES, {}, self._services.cpu_seconds)
         return families
 
     def _perf_of(self, run_id: str) -> PerfCounters:

@@ -13,9 +13,22 @@ from hypergauge.core.errors import ServiceFailed
 from hypergauge.core.services import Stack
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.services.tracking_server import starting_tracking
+from tests.support.waiting import wait_for
 
 # The local stack's services are meant to outlive whoever starts them.
 pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+
+
+def port_argument(pid: int) -> str:
+    command: list[str] = []
+
+    def visible() -> bool:
+        """Return whether the arguments are there, a moment after the program has replaced the process that started it."""
+        command[:] = psutil.Process(pid).cmdline()
+        return "--port" in command
+
+    wait_for(visible)
+    return command[command.index("--port") + 1]
 
 
 def test_its_port_is_the_same_after_the_stack_was_stopped(tmp_path: Path) -> None:
@@ -26,8 +39,7 @@ def test_its_port_is_the_same_after_the_stack_was_stopped(tmp_path: Path) -> Non
     for _ in range(2):
         stack = Stack(settings)
         with starting_tracking(stack, settings, Database(settings), dict(os.environ), messages.append) as service:
-            command = psutil.Process(service.pid).cmdline()
-            found.append((service.url, command[command.index("--port") + 1]))
+            found.append((service.url, port_argument(service.pid)))
         assert stack.stop_all() == ["mlflow"]
     assert found[0] == found[1]
     assert found[0][0].endswith(f":{found[0][1]}")
