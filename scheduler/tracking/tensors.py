@@ -17,6 +17,7 @@ from hypergauge.sql.ingest.limits import LATEST, storable
 from hypergauge.sql.ingest.tensors import (
     TensorSet,
     TensorStep,
+    WatchProblem,
     microseconds,
     store_problems,
     store_tensors,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Problem", "TensorLines", "TensorWatch", "deliver_tensors"]
+__all__ = ["TensorLines", "TensorWatch", "deliver_tensors"]
 
 # Interval, and largest part of the file stored each time in bytes, the last line aside: some 8 steps of 10,000 tensors.
 _INTERVAL_SECONDS = 2.0
@@ -40,17 +41,10 @@ _LONGEST_LINE = 8 << 20
 _LONGEST_NAME, _LONGEST_SET = 1000, 200  # the database's index takes no longer sets
 _MOST_SETS = 10_000
 _MOST_PROBLEMS, _LONGEST_PROBLEM = 10, 500
-# Lines about what is missing, with what marks them in the database: an end of the watch, and what it cannot record.
-_PROBLEMS = {"problem": "", "gap": "gap: "}
+# Keys of lines about what is missing, with whether the watch goes on.
+_PROBLEMS = {"problem": False, "gap": True}
 # Steps that are stored together, by the size of their lines and by number.
 _BATCH_BYTES, _BATCH_STEPS = 4 << 20, 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Reason why the client records nothing more, or not everything."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +70,14 @@ class TensorLines:
         self._sets: dict[str, _Set] = {}
         self._versions: dict[str, int] = {}
 
-    def parse(self, line: bytes) -> TensorSet | TensorStep | Problem | None:
+    def parse(self, line: bytes) -> TensorSet | TensorStep | WatchProblem | None:
         """Parse a line; return ``None`` for one that is invalid, known or of an unknown set."""
         try:
             raw = json.loads(line.decode(errors="replace"), strict=False)
-            for key, prefix in _PROBLEMS.items():
+            for key, is_gap in _PROBLEMS.items():
                 if key in raw:
-                    return Problem(
-                        f"{prefix}{storable(' '.join(str(raw[key]).split())).rstrip('.')}"[:_LONGEST_PROBLEM]
-                    )
+                    text = storable(" ".join(str(raw[key]).split())).rstrip(".")
+                    return WatchProblem(text[:_LONGEST_PROBLEM], is_gap)
             return self._set(raw) if "names" in raw else self._step(raw)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return None
@@ -179,16 +172,16 @@ class _Batch:
 
     sets: list[TensorSet] = field(default_factory=list)
     steps: list[TensorStep] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[WatchProblem] = field(default_factory=list)
     bytes: int = 0
 
-    def add(self, one: TensorSet | TensorStep | Problem | None, size: int) -> None:
+    def add(self, one: TensorSet | TensorStep | WatchProblem | None, size: int) -> None:
         if isinstance(one, TensorSet):
             self.sets.append(one)
         elif isinstance(one, TensorStep):
             self.steps.append(one)
-        elif isinstance(one, Problem) and len(self.problems) < _MOST_PROBLEMS:
-            self.problems.append(one.text)
+        elif isinstance(one, WatchProblem) and len(self.problems) < _MOST_PROBLEMS:
+            self.problems.append(one)
         self.bytes += 0 if one is None else size
 
     @property

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["TensorSet", "TensorStep", "microseconds", "store_problems", "store_tensors", "stored_steps"]
+__all__ = ["TensorSet", "TensorStep", "WatchProblem", "microseconds", "store_problems", "store_tensors", "stored_steps"]
 
 _FLOAT4, _FLOAT4_ARRAY = 700, 1021  # PostgreSQL's ids of the types
 
@@ -44,6 +44,14 @@ class TensorSet:
     collection: str
     names: Sequence[str]
     sizes: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchProblem:
+    """Why the client did not record all of a run: its watch ended, or it `is_gap`, with a watch that goes on."""
+
+    text: str
+    is_gap: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,13 +124,13 @@ def microseconds(time: float) -> int:
     return round(time * 1e6)
 
 
-def store_problems(connection: Connection, run_id: str, problems: Iterable[str]) -> None:
-    """Store why the client recorded nothing more of a run; keep existing ones."""
+def store_problems(connection: Connection, run_id: str, problems: Iterable[WatchProblem]) -> None:
+    """Store why the client did not record all of a run; keep existing ones."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
-            "insert into tensor_problems (run_id, problem) select run_id, %s from runs where run_id = %s"
+            "insert into tensor_problems (run_id, problem, is_gap) select run_id, %s, %s from runs where run_id = %s"
             " on conflict do nothing",
-            [(problem, run_id) for problem in problems],
+            [(problem.text, problem.is_gap, run_id) for problem in problems],
         )
 
 

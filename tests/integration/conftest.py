@@ -11,7 +11,7 @@ import pytest
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.sql.ingest import samples
-from hypergauge.sql.ingest.tensors import store_problems, store_tensors
+from hypergauge.sql.ingest.tensors import WatchProblem, store_problems, store_tensors
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.transfer.backup import backup
@@ -62,7 +62,7 @@ def full(world: World) -> World:
             (run, start),
         )
         store_tensors(world.connection, run, *some_tensors(start))
-        store_problems(world.connection, run, ["out of memory ü"])
+        store_problems(world.connection, run, [WatchProblem("out of memory ü")])
     world.refresh()
     samples.begin_write(world.connection, "f" * 32, [7, 8, 9])
     return world

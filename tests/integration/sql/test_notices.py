@@ -13,7 +13,7 @@ from hypergauge.insight.charts.chart import chart
 from hypergauge.insight.comparison.comparison import compare
 from hypergauge.insight.comparison.trust import trust
 from hypergauge.sql.ingest.software import SoftwareMetric, store_software_metrics
-from hypergauge.sql.ingest.tensors import store_problems
+from hypergauge.sql.ingest.tensors import WatchProblem, store_problems
 from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.runs.selection import select_runs
 from tests.support.world import World
@@ -264,7 +264,7 @@ def test_runs_that_are_simulated_profiled_or_not_over(world: World, runs: list[s
     world.connection.execute("update runs set profilers = 'ncu+torch' where run_id = any(%s)", (others,))
     for other in others:
         measured(world, other, START)
-    store_problems(world.connection, runs[0], ["out of memory", "a full disk"])
+    store_problems(world.connection, runs[0], [WatchProblem("out of memory"), WatchProblem("a full disk")])
     going = world.run(time.time() - 10, None, workload=8)
     measured(world, going, time.time() - 10, seconds=9)
     assert notices(world, [*runs, going, *others[::-1]], ["threads"]) == [

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from hypergauge.client.tensors import REDUCTIONS, TensorFile
-from hypergauge.scheduler.tracking.tensors import Problem, TensorLines
-from hypergauge.sql.ingest.tensors import TensorSet, TensorStep
+from hypergauge.scheduler.tracking.tensors import TensorLines
+from hypergauge.sql.ingest.tensors import TensorSet, TensorStep, WatchProblem
 
 SET: dict[str, Any] = {"set": "1-0", "collection": "weights", "names": ["a", "b"], "sizes": [3, 4]}
 
@@ -24,7 +24,7 @@ def packed(*values: float) -> str:
 STEP: dict[str, Any] = {"set": "1-0", "step": 7, "time": 5.5, "pid": 9, "l2": packed(3, 4)}
 
 
-def parsed(*lines: dict[str, Any] | bytes) -> list[TensorSet | TensorStep | Problem | None]:
+def parsed(*lines: dict[str, Any] | bytes) -> list[TensorSet | TensorStep | WatchProblem | None]:
     reader = TensorLines()
     return [reader.parse(line if isinstance(line, bytes) else json.dumps(line).encode()) for line in lines]
 
@@ -44,7 +44,7 @@ def test_what_the_client_writes_is_read(tmp_path: Path) -> None:
     assert (first.tensor_set, first.step, first.time, first.sizes) == (named.tensor_set, 3, 2.5, None)
     assert {name: one.tolist() for name, one in first.columns.items()} == {n: v.tolist() for n, v in values.items()}
     assert (second.sizes, list(second.columns)) == ([5, 6], ["min"])
-    assert problem == Problem("out of memory")
+    assert problem == WatchProblem("out of memory")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_texts_are_what_the_database_takes() -> None:
     named, problem = parsed({**SET, "names": ["a\0", "\ud800"], "collection": "w\0"}, {"problem": "a\0 " + "b" * 9999})
     assert isinstance(named, TensorSet)
     assert (named.collection, named.names) == ("w", ["a", "?"])
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, WatchProblem)
     assert len(problem.text) == 500
 
 

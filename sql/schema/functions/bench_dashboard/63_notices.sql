@@ -3,7 +3,6 @@
 -- Return the series that `run_chart` draws for runs and quantities: scope, metrics, and whether it is drawn. For ended runs
 -- also the share of their time that was measured (see `measured_share`), the interval of their exporter in seconds, whether there is
 -- no sample at all, and whether there are `few`, of `n`, see `is_of_few`.
-drop function if exists bench_dashboard.chart_lines(text[], text[], integer, text[]);
 create or replace function bench_dashboard.chart_lines(p_runs text[], p_quantities text[], p_max_series integer,
                                        p_scopes text[] default null)
 returns table (run_id text, run text, quantity text, scope text, metrics text[], share float8, every float8, empty boolean,
@@ -154,12 +153,12 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         union all
         select 'watch_failed', null, array_agg(run order by nth), jsonb_build_object('problems', problems)
         from requested join (select run_id, jsonb_agg(problem order by problem) as problems from tensor_problems
-                             where run_id = any(p_runs) and problem not like 'gap: %' group by run_id) p using (run_id)
+                             where run_id = any(p_runs) and not is_gap group by run_id) p using (run_id)
         group by problems
         union all
         select 'watch_gaps', null, array_agg(run order by nth), jsonb_build_object('gaps', gaps)
-        from requested join (select run_id, jsonb_agg(substr(problem, 6) order by problem) as gaps from tensor_problems
-                             where run_id = any(p_runs) and problem like 'gap: %' group by run_id) p using (run_id)
+        from requested join (select run_id, jsonb_agg(problem order by problem) as gaps from tensor_problems
+                             where run_id = any(p_runs) and is_gap group by run_id) p using (run_id)
         group by gaps
         union all
         select 'ended_early', null, array_agg(run order by nth), jsonb_build_object('status', status, 'cause', reason)

@@ -91,10 +91,10 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
         ) as x (code, holds, "values") where holds
         union all
         select 'watch_failed', array[max(label)], jsonb_build_object('problems', jsonb_agg(problem order by problem))
-        from run join tensor_problems using (run_id) where problem not like 'gap: %' having count(*) > 0
+        from run join tensor_problems using (run_id) where not is_gap having count(*) > 0
         union all
-        select 'watch_gaps', array[max(label)], jsonb_build_object('gaps', jsonb_agg(substr(problem, 6) order by problem))
-        from run join tensor_problems using (run_id) where problem like 'gap: %' having count(*) > 0
+        select 'watch_gaps', array[max(label)], jsonb_build_object('gaps', jsonb_agg(problem order by problem))
+        from run join tensor_problems using (run_id) where is_gap having count(*) > 0
         union all
         select 'not_finite', array[label], jsonb_build_object('metrics', jsonb_build_array(key), 'steps', jsonb_build_array(f.step))
         from run cross join lateral not_finite(array[run_id]) f
