@@ -32,6 +32,8 @@ _REPEATABLE = {
     "PYTHONWARNINGS": "ignore",
 }
 _LIMIT_SECONDS = 600.0
+# Folders above the copy of a repository: some scripts keep their data in a folder of its parents, such as ../../../.
+_DEPTH = "a/b/c/d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,18 +194,18 @@ class Trial:
         marker = self.root / "name"
         if not marker.exists() or marker.read_text() != self.script.name:
             shutil.rmtree(self.root, ignore_errors=True)
-            shutil.copytree(self.source, template / "a/b/c/d", ignore=shutil.ignore_patterns(".git"), symlinks=True)
+            shutil.copytree(self.source, template / _DEPTH, ignore=shutil.ignore_patterns(".git"), symlinks=True)
             if self.script.data:
                 subprocess.run(
                     [self.python, str(_FOLDER / "data.py"), *self.script.data],
-                    cwd=template / "a/b/c/d" / self.script.inside,
+                    cwd=template / _DEPTH / self.script.inside,
                     env=self.environment,
                     check=True,
                 )
             marker.write_text(self.script.name)
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(template, copy, symlinks=True)
-        return copy / "a/b/c/d" / self.script.inside
+        return copy / _DEPTH / self.script.inside
 
 
 def differences(expected: Outcome, again: Outcome, outcome: Outcome) -> Iterator[str]:

@@ -61,8 +61,9 @@ _POLL_SECONDS = 0.02
 class ProcessStat(NamedTuple):
     """Reading of ``/proc/PID/stat``, see proc(5).
 
-    `name` is the program's, with 15 characters at most. `created` is in seconds since the host's boot, which changes of the clock do not affect. `own_seconds` and
-    `reaped_seconds` are user and system time of the process, and of the children that it waited for with theirs.
+    `name` is the program's, with 15 characters at most. `created` is in seconds since the host's boot, which changes of
+    the clock do not affect. `own_seconds` and `reaped_seconds` are user and system time of the process, and of the
+    children that it waited for with theirs.
     """
 
     pid: int

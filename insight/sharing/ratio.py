@@ -33,9 +33,9 @@ def ratio(mine: Sequence[float], others: Sequence[Sequence[float]]) -> Ratio:
     """Return the mean of `mine` divided by the sum of the means of `others`, all positive.
 
     The interval is on the logarithm, where the relative variances of the means add up (the delta method). Its margin
-    is that of `hypergauge.insight.small_samples`, for any ratio of the spreads. The interval assumes independent, roughly normal
-    repetitions, and spreads that are small against their means: 20 % for two or three repetitions. With ``[12, 13]`` and ``[[10, 11]]`` the ratio is 1.19, from
-    0.71 to 1.99: two repetitions give a wide interval.
+    is that of `hypergauge.insight.small_samples`, for any ratio of the spreads. The interval assumes independent,
+    roughly normal repetitions, and spreads that are small against their means: 20 % for two or three repetitions. With
+    ``[12, 13]`` and ``[[10, 11]]`` the ratio is 1.19, from 0.71 to 1.99: two repetitions give a wide interval.
     """
     samples = (mine, *others)
     means = [statistics.fmean(one) for one in samples]

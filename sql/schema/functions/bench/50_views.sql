@@ -265,9 +265,10 @@ create or replace function bench_internal.idle_power_unknown(p_runs text[], p_qu
                   where q.quantity = s.quantity or s.quantity ^@ 'gpu' and q.quantity ^@ 'gpu')
 $$;
 
--- Quality of a run's values. `coverage` is the share of its duration in which its processes were measured (without gaps, as far
--- as they are known; null where its row chose exporters without that of processes), `throttled` whether heat or power ever reduced its GPUs' clocks, and `overhead` the exporters' share of its host's
--- cores during the run. `overhead` needs the stored summary, since a host's cores are many series.
+-- Quality of a run's values. `coverage` is the share of its duration in which its processes were measured (without gaps, as far as
+-- they are known; null where its row chose exporters without that of processes), `throttled` whether heat or power ever reduced its
+-- GPUs' clocks, and `overhead` the exporters' share of its host's cores during the run. `overhead` needs the stored summary, since
+-- a host's cores are many series.
 create or replace view run_quality as
 select r.run_id,
        case when q.seen > 0 or r.exporters is null or r.exporters ? 'process' then

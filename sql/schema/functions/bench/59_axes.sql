@@ -21,8 +21,9 @@ create or replace function bench_internal.training_phase(p_run text) returns tex
     limit 1
 $$;
 
--- Return the pieces of an axis by spans, unordered: a position and its time, and the next position and its time. A piece is from a step's number to the next. A step of several ranks, or a repeated step, has several rows. Numbers that
--- restart at the first, as the steps of an epoch often do, continue from the previous ones.
+-- Return the pieces of an axis by spans, unordered: a position and its time, and the next position and its time. A piece is from a
+-- step's number to the next. A step of several ranks, or a repeated step, has several rows. Numbers that restart at the first, as
+-- the steps of an epoch often do, continue from the previous ones.
 create or replace function bench_internal.span_points(p_run text, p_kind text)
 returns table ("position" float8, started_at timestamptz, next_position float8, ended_at timestamptz) language sql stable as $$
     with numbered as materialized (

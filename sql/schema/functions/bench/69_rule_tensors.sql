@@ -30,9 +30,10 @@ language sql stable rows 100 as $$
 $$;
 
 -- Return the intervals in which tensors were found for at least `p_patience` watched steps in a row. Where few steps are watched,
--- three in a row are enough if they extend over 20 steps of the training for each of these. Each finding has its set, and the columns `place`, `watched`, `step`, `time` and `following` of `rule_tensors`. Evidence has at most five of the tensors,
--- their number, the first step, and the largest value as `p_label`: with `p_sign` -1 the smallest. A tensor that was found at
--- the newest step of its set is still open; a step of another set does not end it.
+-- three in a row are enough if they extend over 20 steps of the training for each of these. Each finding has its set, and the
+-- columns `place`, `watched`, `step`, `time` and `following` of `rule_tensors`. Evidence has at most five of the tensors, their
+-- number, the first step, and the largest value as `p_label`: with `p_sign` -1 the smallest. A tensor that was found at the newest
+-- step of its set is still open; a step of another set does not end it.
 create or replace function rule_streaks(
     p_patience float8, p_label text, p_sign float8, p_sets text[], p_names text[], p_places bigint[], p_watched bigint[],
     p_steps bigint[], p_times timestamptz[], p_following timestamptz[], p_values float8[]
@@ -75,9 +76,6 @@ $$;
 create or replace function bench_internal.model_of(p_set text) returns integer language sql immutable as $$
     select coalesce(substring(p_set from '^[^-]+-[^-]+-([0-9]{1,9})-[^-]+$')::integer, 1)
 $$;
-
--- The columns of these two have changed.
-drop function if exists rule_losses(text, timestamptz, timestamptz), rule_evaluations(text, timestamptz);
 
 -- Return the losses of a run: means of the tensor `loss` between watched steps, and logged metrics such as `loss`, `train_loss`,
 -- `val_loss` or `eval/loss`. Losses of a part, such as `g_loss` or `kl_loss`, do not count. Of each kind, train or validation, the

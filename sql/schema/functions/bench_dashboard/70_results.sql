@@ -38,10 +38,10 @@ $$;
 --
 -- `n` counts the finished attempts, `failed` those that ended early. Energy is that above idle, an equal part of it (see
 -- `energy_divided`), or that of whole GPUs with idle. These are not comparable: `energy_of` names them. `shared` marks that GPU
--- values may be those of other runs too, `sm_mark` and `utilization_mark` that these are, see `shared_mark`. `last` is the last value of the software metric `p_key`. `repeated` has the values behind the
--- means `seconds`, `energy` and `last`. A mean needs a value of each attempt that counts: those that have one, such as a loss that is
--- no NaN, are no sample of all. Changes against a baseline of other work are marked, see `change_of_work`.
-drop function if exists bench_dashboard.run_results(text[], text, text);
+-- values may be those of other runs too, `sm_mark` and `utilization_mark` that these are, see `shared_mark`. `last` is the last
+-- value of the software metric `p_key`. `repeated` has the values behind the means `seconds`, `energy` and `last`. A mean needs a
+-- value of each attempt that counts: those that have one, such as a loss that is no NaN, are no sample of all. Changes against a
+-- baseline of other work are marked, see `change_of_work`.
 create or replace function bench_dashboard.run_results(p_runs text[], p_baseline text default null, p_key text default null)
 returns table (nth bigint, run_id text, title text, color text, stroke text, status text, started_at timestamptz,
                ended_at timestamptz, n bigint, failed bigint, seconds float8, seconds_change text, sm_active float8,
@@ -128,11 +128,11 @@ $$;
 -- Return the results of workloads: the means over the passes in which every row finished, or the latest attempts where there is no
 -- such pass. The first have changes against the workload `p_baseline`.
 --
--- `n` counts these passes, `attempted` all that began, `failed` the latest attempts that ended early, `unfinished` also those that run or wait. The duration is null
--- where the latest attempts ran in several passes. The throughput is a software metric's means, added up over the runs of a pass, or
--- finished runs per hour. Energy is that above idle where each run has one, else that of whole GPUs, idle included, where each run had
--- its own. `repeated` has the values behind the means `seconds`, `throughput` and `per_run`.
-drop function if exists bench_dashboard.workload_results(integer[], text, text);
+-- `n` counts these passes, `attempted` all that began, `failed` the latest attempts that ended early, `unfinished` also those that
+-- run or wait. The duration is null where the latest attempts ran in several passes. The throughput is a software metric's means,
+-- added up over the runs of a pass, or finished runs per hour. Energy is that above idle where each run has one, else that of whole
+-- GPUs, idle included, where each run had its own. `repeated` has the values behind the means `seconds`, `throughput` and
+-- `per_run`.
 create or replace function bench_dashboard.workload_results(p_workloads integer[], p_throughput text, p_baseline text default null)
 returns table (workload_id integer, experiment_id integer, title text, color text, stroke text, runs bigint, failed bigint,
                unfinished bigint, n bigint, seconds float8, seconds_change text, throughput float8, throughput_change text, energy float8,

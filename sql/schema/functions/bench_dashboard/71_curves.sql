@@ -1,8 +1,5 @@
 -- Curves of runs on charts: titles and colors, shared parts, the band of many.
 
--- The result has a further column.
-drop function if exists bench_dashboard.curve_titles(text[], text[], integer);
-
 -- Return titles, order and colors of the curves of a metric, as `run_titles`, and the last value of a software metric as text. Of more
 -- than `p_many` runs, only those that ended early, and those with the lowest and the highest mean of a quantity or last value of a
 -- software metric keep their color.
@@ -58,8 +55,8 @@ returns table (run text, since timestamptz, until timestamptz, whole boolean) la
     cross join lateral (select axis_origin(r.run_id, p_align) as zero offset 0) o
 $$;
 
--- Return the median and the 10th and 90th percentile of more than `p_many` runs at each point that three quarters of their curves have; no row
--- for fewer runs.
+-- Return the median and the 10th and 90th percentile of more than `p_many` runs at each point that three quarters of their curves
+-- have; no row for fewer runs.
 create or replace function bench_dashboard.run_band(
     p_runs text[], p_quantities text[], start timestamptz, stop timestamptz, step_ms double precision, p_max_series integer,
     p_align text default 'time', p_many integer default 12

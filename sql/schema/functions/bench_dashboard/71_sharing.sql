@@ -3,10 +3,10 @@
 
 -- Return the runs of the experiments of runs, with their passes: the runs of a workload on a host at the same time.
 --
--- `configuration` is that of the run without its neighbours, `way` how it shares GPUs, `beside` the number of other runs in the pass.
--- `cpu` are the seconds of CPU time of the run, `delay` is that of `run_contention`, `used` the cores that other programs used of
--- `cores`, `gpu_share` the share of time in which other processes used its GPUs. `shown` tells whether one of the pass is among these runs, `counts` whether all of it finished beside each other and beside no others,
--- `shares` whether they shared a GPU.
+-- `configuration` is that of the run without its neighbours, `way` how it shares GPUs, `beside` the number of other runs in the
+-- pass. `cpu` are the seconds of CPU time of the run, `delay` is that of `run_contention`, `used` the cores that other programs
+-- used of `cores`, `gpu_share` the share of time in which other processes used its GPUs. `shown` tells whether one of the pass is
+-- among these runs, `counts` whether all of it finished beside each other and beside no others, `shares` whether they shared a GPU.
 create or replace function bench_internal.sharing_runs(p_runs text[])
 returns table (run_id text, name text, label text, nth integer, configuration text, way text, simulated boolean, seconds float8,
                cpu float8, delay float8, used float8, cores float8, gpu_share float8, pass text, pass_seconds float8, beside bigint,
@@ -52,10 +52,11 @@ language sql stable as $$
 $$;
 
 -- Return the members of the sets of runs beside each other, some of them among these runs: the runs of a configuration in all
--- repetitions, of which each pass has `copies`, with their mean duration, and the durations and labels of the same runs alone, which are
--- null where it never ran alone. Of repetitions, those count that other programs did not disturb, if there are any. `cpu` and `alone_cpu` are means of CPU seconds; `delay` and `alone_delay` the shares of their time
--- that other programs may have cost, `used` the cores that these used at most of `cores`, `gpu_share` the largest share of time in
--- which other processes used the GPUs. `members` names the set, `together` has the seconds of its repetitions.
+-- repetitions, of which each pass has `copies`, with their mean duration, and the durations and labels of the same runs alone,
+-- which are null where it never ran alone. Of repetitions, those count that other programs did not disturb, if there are any. `cpu`
+-- and `alone_cpu` are means of CPU seconds; `delay` and `alone_delay` the shares of their time that other programs may have cost,
+-- `used` the cores that these used at most of `cores`, `gpu_share` the largest share of time in which other processes used the
+-- GPUs. `members` names the set, `together` has the seconds of its repetitions.
 create or replace function bench_internal.sharing_members(p_runs text[])
 returns table (members text, shares boolean, together float8[], runs text[], name text, label text, nth integer, way text,
                simulated boolean, copies bigint, seconds float8, alone float8[], alone_labels text[], cpu float8, alone_cpu float8,
@@ -101,7 +102,6 @@ $$;
 -- time alone, `lost` the share of the run's time that a slowdown took, and `alone` has the labels of the runs alone. Runs that never
 -- ran alone are missing. `cpu_ratio` is that of CPU times: it grows with contention for caches and memory, but not with waiting for a
 -- core. Where other programs may have cost much of the time, `lost` is 0.
-drop function if exists bench_dashboard.run_costs(text[]);
 create or replace function bench_dashboard.run_costs(p_runs text[])
 returns table (run_id text, ratio float8, lost float8, alone text[], cpu_ratio float8, disturbed boolean) language sql stable as $$
     select one, x.ratio, case when d.disturbed then 0 else greatest(0, 1 - 1 / nullif(x.ratio, 0)) end,
@@ -130,10 +130,10 @@ returns text language sql immutable as $$
     from (select coalesce(p_low, p_ratio) as low, coalesce(p_high, p_ratio) as high) x
 $$;
 
--- Return the cause of the verdict `disturbed` as a clause. Less than a tenth of the cores, or of the time on GPUs, explains nothing.
+-- Return the cause of the verdict `disturbed` as a clause. Less than a tenth of the cores explains nothing.
 create or replace function bench_internal.disturbance_text(p_used float8, p_cores float8, p_gpu_share float8) returns text
 language sql immutable as $$
-    select case when p_gpu_share >= 0.1 then 'other processes used its GPUs'
+    select case when gpus_disturbed(p_gpu_share) then 'other processes used its GPUs'
                 when p_used >= 0.1 * p_cores then 'other programs used ' || notice_cores(p_used::numeric, p_cores::numeric)
                 else 'something slowed its runs alone' end
 $$;

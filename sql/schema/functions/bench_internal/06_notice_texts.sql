@@ -34,6 +34,11 @@ create or replace function bench_internal.notice_cores(p_used numeric, p_total n
     select round(p_used, 1) || ' of ' || trim_scale(round(p_total, 1)) || ' cores'
 $$;
 
+-- Return whether other processes used GPUs for enough of the time to name them as the cause of a delay.
+create or replace function bench_internal.gpus_disturbed(p_share float8) returns boolean language sql immutable as $$
+    select p_share >= 0.1
+$$;
+
 -- Return the range of a list of seconds: `1 s`, `1 to 5 s`; null for an empty list.
 create or replace function bench_internal.notice_intervals(p_seconds jsonb) returns text language sql immutable as $$
     select concat_ws(' to ', nullif(notice_number(min(seconds)), notice_number(max(seconds))),
@@ -167,7 +172,7 @@ create or replace function bench_internal.notice_reason(p_values jsonb) returns 
         when 'gpu_used_by_others' then format('%s used the GPU of %s, too', notice_some(p_values -> 'others'), p_values ->> 'run')
         when 'other_programs' then
             concat('other programs disturbed ', p_values ->> 'run',
-                   ': ' || case when (p_values ->> 'gpu_share')::numeric >= 0.1 then 'they used its GPUs'
+                   ': ' || case when gpus_disturbed((p_values ->> 'gpu_share')::float8) then 'they used its GPUs'
                                 when p_values ->> 'used' is not null
                                 then notice_cores((p_values ->> 'used')::numeric, (p_values ->> 'cores')::numeric) end)
         when 'never_overlapped' then 'the runs never overlapped all at once'

@@ -89,12 +89,12 @@ create or replace function bench_internal.event_quantity(p_event text) returns t
     select 'perf_' || trim('_' from lower(regexp_replace(p_event, '[^A-Za-z0-9]+', '_', 'g')))
 $$;
 
--- Create or find series of one target. `p_series` is an array of {"metric", "labels", "counts"}; rows return in its order
--- (`ord` from 1), with the resolution of a gauge in the catalog. The labels decide the resource: a run's id, a GPU and its
--- instance, else the host. The host is that of the target's labels, else `hostname` of the line, since a target in Kubernetes
--- is a pod. Between them stands the host that the series' own labels give ("host", which "by_label" overrides a line's as well);
--- an empty one is that of no host, and no run has its values. A value of a whole GPU belongs to the GPU, on whichever instance it is repeated. A collector's own metrics belong
--- to a process of no run, so that no run has them as its host's.
+-- Create or find series of one target. `p_series` is an array of {"metric", "labels", "counts"}; rows return in its order (`ord`
+-- from 1), with the resolution of a gauge in the catalog. The labels decide the resource: a run's id, a GPU and its instance, else
+-- the host. The host is that of the target's labels, else `hostname` of the line, since a target in Kubernetes is a pod. Between
+-- them stands the host that the series' own labels give ("host", which "by_label" overrides a line's as well); an empty one is that
+-- of no host, and no run has its values. A value of a whole GPU belongs to the GPU, on whichever instance it is repeated. A
+-- collector's own metrics belong to a process of no run, so that no run has them as its host's.
 create or replace function bench_internal.open_series(p_target integer, p_series jsonb)
 returns table (ord bigint, series_id integer, place_id integer, resolution double precision) language plpgsql as $$
 #variable_conflict use_column

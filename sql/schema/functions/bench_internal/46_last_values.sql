@@ -1,7 +1,5 @@
 -- Last values of software metrics: the one computation for tables, verdicts, curves, comparisons and pictures.
 
-drop function if exists bench_internal.last_values(text[], text);
-
 -- Return the last value of software metrics in runs (of all keys where null): that of the greatest step, null where it was NaN or
 -- infinite. `p_before` and `p_parts` limit each run, in the order of `p_runs`: to the time before, and to a part. One index lookup for
 -- each run and key.

@@ -67,9 +67,6 @@ begin
         where r.run_id = p_run and s.series_id = p_series);
 end $$;
 
-drop function if exists bench_internal.listener_interval(integer, integer[], timestamptz, timestamptz, float8);
-drop function if exists bench_internal.sampling_interval(float8, bigint, integer, timestamptz, timestamptz);
-
 -- Return the seconds between scrapes of a series in some run sets of a run. Few samples show too little: see `usual_interval`.
 create or replace function bench_internal.listener_interval(
     p_run text, p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz, p_chosen float8
