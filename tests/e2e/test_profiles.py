@@ -10,6 +10,7 @@ import pytest
 from hypergauge.core.files.host_lock import HostLock
 from tests.support.home import Home
 from tests.support.interpreters import needs, python_with
+from tests.support.reports import TRACE
 from tests.support.waiting import wait_for
 
 TORCH_PYTHON = python_with("torch") or ""
@@ -63,7 +64,6 @@ import os, pathlib
 folder = pathlib.Path(os.environ["BENCH_SPANS"]).parent
 (folder / "torch_trace.json.gz").write_bytes(pathlib.Path(TRACE).read_bytes()[:9000])
 """
-TRACE = Path(__file__).parents[1] / "data" / "profiles" / "torch_h200.json.gz"
 
 
 def script(home: Home, name: str, text: str) -> Path:

@@ -22,6 +22,7 @@ from hypergauge.scheduler.profilers.reports.kineto import read_calls
 from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
 from hypergauge.sql.runs.selection import select_runs
 from tests.support.home import COMMAND
+from tests.support.reports import TRACE
 from tests.support.world import World
 
 # Keys that the format's documentation requires of each phase, besides name, pid and ph.
@@ -32,10 +33,6 @@ FIELDS: dict[str, dict[str, type]] = {
     "M": {"args": dict},
 }
 METADATA = {"process_name": "name", "thread_name": "name", "process_sort_index": "sort_index", "thread_sort_index": "sort_index"}  # fmt: skip
-
-
-# Three steps on an H200.
-CAPTURE = Path(__file__).parents[2] / "data" / "profiles" / "torch_h200.json.gz"
 
 
 @pytest.fixture
@@ -240,13 +237,13 @@ def test_errors_of_a_gpu_are_marked(world: World, start: float, tmp_path: Path) 
 
 
 def test_what_a_profiler_recorded_stands_beside_the_samples(world: World, tmp_path: Path) -> None:
-    calls = read_calls(CAPTURE)
+    calls = read_calls(TRACE)
     first = min(one.start for one in calls)
     begin = float(first // 1 - 2)
     run_id = world.run(begin, begin + 10)
     folder = tmp_path / "home" / "runs" / run_id
     folder.mkdir(parents=True)
-    shutil.copy(CAPTURE, folder / "torch_trace.json.gz")
+    shutil.copy(TRACE, folder / "torch_trace.json.gz")
     said: list[str] = []
     events = traced(world, tmp_path, "20", calls=lambda run: recorded_calls(tmp_path / "home", run.run_id, said.append))
     drawn = [one for one in events if one["ph"] == "X" and one["cat"] != "run"]
@@ -257,7 +254,7 @@ def test_what_a_profiler_recorded_stands_beside_the_samples(world: World, tmp_pa
     assert {names[one["pid"], one["tid"]] for one in kernels} == {"GPU 0 stream 7"}
     assert len(kernels) == 147
     # A later report of the same name that is truncated leaves the rest of the trace as it is.
-    (folder / "torch_trace.json.gz").write_bytes(CAPTURE.read_bytes()[:999])
+    (folder / "torch_trace.json.gz").write_bytes(TRACE.read_bytes()[:999])
     assert recorded_calls(tmp_path / "home", run_id, said.append) == []
     assert ["ends early" in one for one in said] == [True]
 

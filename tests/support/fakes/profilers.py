@@ -10,9 +10,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tests.support.reports import RAW_PAGE
+
 __all__ = ["NSYS_EVENTS", "NSYS_START", "installed_profilers"]
 
-RAW_PAGE = Path(__file__).parents[2] / "data" / "profiles" / "ncu_h200.csv.gz"
 # Unix time of the session's start, in ns.
 NSYS_START = 1_790_000_000_000_000_000
 # Statements that make an export, with the columns of Nsight Systems' schema reference, without those that are not read.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from tests.support.experiment_files import WriteCsv
+from tests.support.fakes.profilers import NSYS_EVENTS
 
 
 @pytest.fixture
@@ -24,3 +27,13 @@ def write_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WriteCsv:
         return path
 
     return write_csv
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    """An export of Nsight Systems."""
+    path = tmp_path / "nsys.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(NSYS_EVENTS)
+        connection.commit()
+    return path
