@@ -265,5 +265,5 @@ def test_a_process_that_outlives_the_command_is_named_and_ended(home: Home) -> N
 
 
 def test_helpers_that_end_with_the_command_are_not_named(home: Home) -> None:
-    home.bench("run", "--name", "helpers", "--", "bash", "-c", "sleep 0.25 & true")
+    home.bench("run", "--name", "helpers", "--", "bash", "-c", "sleep 0.05 & true")
     assert ended(home, "helpers") == ("finished", 0, None)
