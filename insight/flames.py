@@ -59,14 +59,18 @@ class FlameGraph:
 
 
 def flame_graphs(connection: Connection, run_ids: Sequence[str]) -> Iterator[FlameGraph]:
-    """Yield the flame graphs of runs, of the newest profile by each profiler. Kernels have no callers and no graph."""
+    """Yield the flame graphs of runs, of the newest profile by each profiler. Kernels have no callers and no graph.
+
+    Samples always have one: those of code without frame pointers name a function without its callers.
+    """
     newest = {(one.run_id, one.profiler): one for one in profiles(connection, run_ids)}
     for profile in newest.values():
         by_kind: dict[str, list[ProfileStack]] = {}
         for stack in profile_stacks(connection, profile):
             by_kind.setdefault(stack.kind, []).append(stack)
         for kind, stacks in by_kind.items():
-            if any(len(stack.frames) > 1 for stack in stacks) and (seconds := sum(stack.self for stack in stacks)):
+            nested = profile.rate is not None or any(len(stack.frames) > 1 for stack in stacks)
+            if nested and (seconds := sum(stack.self for stack in stacks)):
                 yield FlameGraph(profile.run_id, profile, kind, seconds, list(flames(stacks)))
 
 

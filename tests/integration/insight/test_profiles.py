@@ -41,7 +41,7 @@ def run(world: World, start: float, position: int, steps: int = 0) -> RunInfo:
 
 def store(
     world: World, run: RunInfo, times: dict[tuple[str, ...], float], number: int = 1, profiler: str = "py-spy",
-    kind: str = "function", window: tuple[float | None, float | None] = (None, None),
+    kind: str = "function", window: tuple[float | None, float | None] = (None, None), rate: float | None = None,
 ) -> None:  # fmt: skip
     stacks = [Stack(kind, frames, "", None, seconds) for frames, seconds in times.items()]
     store_profile(
@@ -50,6 +50,7 @@ def store(
         profiler,
         number,
         times=window,
+        rate=rate,
         entries=entries(stacks),
         stacks=heaviest(stacks, 100),
     )
@@ -207,3 +208,11 @@ def test_a_report_has_a_flame_graph(world: World, start: float) -> None:
     assert ("forward: 3.00 s, 60.0%", "0.0", "60.0") in hints
     assert ("load: 1.00 s, 20.0%", "80.0", "20.0") in hints
     assert "<b>" not in section
+
+
+def test_samples_without_callers_have_a_flame_graph(world: World, start: float) -> None:
+    """Code without frame pointers; whether a sample meets an interrupt of the kernel, with its callers, is chance."""
+    one = run(world, start, 1)
+    store(world, one, {("hot_loop (libbusy.so)",): 1.5}, profiler="perf-record", kind="native", rate=99.0)
+    [graph] = report(world.connection, ["20"]).flames
+    assert [(box.name, box.width) for box in graph.boxes] == [("hot_loop (libbusy.so)", 1.0)]

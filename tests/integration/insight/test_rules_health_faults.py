@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.data.ruled import fired, moment
-from tests.support.data.trained import Training, classes, tensors
+from tests.support.data.trained import Numbers, Training, classes, tensors
 from tests.support.world import World
 
 Change = Callable[[Training], None]
@@ -245,6 +245,25 @@ def test_no_checkpoint_of_a_net_that_never_learned_is_the_best(world: World, sta
     every = fired(world, start, training)
     assert "Overtraining" not in every
     assert "LossNotDecreasing" in every
+
+
+@pytest.mark.parametrize(
+    ("train", "validation", "stops"),
+    [
+        # Random labels, learned by heart: the outputs get the labels' frequencies first.
+        (np.geomspace(2.4, 0.05, 60), np.append([2.34, 2.31], np.linspace(2.31, 4.5, 58)), False),
+        # Trees: the first losses are those after a first tree, and later ones learn noise.
+        (np.geomspace(0.34, 0.001, 60), np.append([0.64, 0.645], np.linspace(0.65, 1.5, 58)), True),
+        # A small data set: the validation loss falls little, and from an epoch's end on.
+        (np.geomspace(1.44, 0.03, 60), np.append([1.35, 1.31], np.linspace(1.4, 3.7, 58)), True),
+    ],
+)
+def test_a_rising_validation_loss_stops_trainings_that_learned(
+    world: World, start: float, train: Numbers, validation: Numbers, stops: bool
+) -> None:
+    training = Training(steps=60)
+    training.losses = {"train_loss": train, "val_loss": validation}
+    assert ("Overtraining" in fired(world, start, training)) == stops
 
 
 def test_weights_that_begin_near_zero_do_not_explode(world: World, start: float) -> None:
