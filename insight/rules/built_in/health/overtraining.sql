@@ -1,6 +1,6 @@
 -- name = "Overtraining"
 -- means = "The validation loss has not improved for many evaluations, and the training loss no longer improves or the validation loss rises: further training does not help."
--- advice = "Stop the run: use the checkpoint at the lowest validation loss. The action stop-run does so by itself (early stopping)."
+-- advice = "Stop the run: use the checkpoint at the lowest validation loss, if that is well below a guess; else check the labels, which may be random. The action stop-run does so by itself (early stopping)."
 -- severity = "info"
 -- needs = ["losses"]
 -- [parameters.patience_train]
@@ -16,9 +16,9 @@
 -- unit = "ratio"
 -- help = "decrease of a loss from which on it is an improvement, relative to its value"
 -- [parameters.progress]
--- default = 0.05
+-- default = 0.02
 -- unit = "ratio"
--- help = "decrease of the validation loss since the first evaluation, or a fourth of that since the first training losses, below which the model has learned nothing; no checkpoint is good then"
+-- help = "decrease of the losses since the first evaluation, or a fourth of that since the first training losses, below which the model has learned nothing; no checkpoint is good then"
 -- [parameters.learned]
 -- default = 0.01
 -- unit = "ratio"
@@ -55,8 +55,10 @@ with begins as (
     select *, count(*) filter (where apart) over (partition by model order by number) as part
     from (select *, number - lag(number) over (partition by model order by number) > %(patience_validation)s as apart
           from evaluated left join begins using (model)
-          -- A loss falls a little until the outputs have the frequencies of random labels.
-          where (lowest < first - %(progress)s * abs(first) or lowest < begin - 4 * %(progress)s * abs(begin))
+          -- A loss falls a little until the outputs have the frequencies of random labels. A first training loss far below the
+          -- first validation loss is no start: a first tree has learned already.
+          where (lowest < first - %(progress)s * abs(first) and coalesce(lowest < begin - %(progress)s * abs(begin), true)
+                 or lowest < begin - 4 * %(progress)s * abs(begin) or train_begin < first - 4 * %(progress)s * abs(first))
             and coalesce(train_lowest < train_begin - %(progress)s * abs(train_begin), true) and recent > lowest - %(delta)s * abs(lowest) and value > %(learned)s * abs(first)
             and (train_mean > train_before - %(delta)s * abs(train_before) and mean > mean_before - %(delta)s * abs(mean_before)
                  or mean > mean_before + greatest(%(delta)s * abs(mean_before), 2 * error))) x
