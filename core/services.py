@@ -26,7 +26,7 @@ from hypergauge.core.errors import ServiceFailed
 from hypergauge.core.files import private
 from hypergauge.core.files.run_folder import write_atomically
 from hypergauge.core.files.shared_resource import SharedResource
-from hypergauge.core.system.processes import SERVICE_VARIABLE, identity, is_alive, world_id
+from hypergauge.core.system.processes import identity, is_alive, service_environment, world_id
 
 __all__ = ["Service", "Stack", "free_port"]
 
@@ -206,7 +206,7 @@ class Stack:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env={**environment, SERVICE_VARIABLE: "1"},
+                env=service_environment(environment),
                 start_new_session=True,
                 umask=private.UMASK,
             )

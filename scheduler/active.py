@@ -35,7 +35,14 @@ READY_SECONDS = 30.0
 _DISMISS_SECONDS = 5.0
 # Variables of the shell that a run must not inherit: ours leak a password, MLflow's contradict the run's id.
 _NOT_INHERITED = frozenset(
-    {"BENCH_DSN", "BENCH_READ_DSN", "BENCH_SUPERVISOR", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"}
+    {
+        "BENCH_DSN",
+        "BENCH_READ_DSN",
+        "BENCH_SERVICE",
+        "BENCH_SUPERVISOR",
+        "MLFLOW_EXPERIMENT_ID",
+        "MLFLOW_EXPERIMENT_NAME",
+    }
 )
 
 
@@ -104,7 +111,7 @@ class ActiveRun:
         lock = self.assigned.lock if self.assigned else None
         self.stdin = None if stdin is None else os.dup(stdin)  # the supervisor's own 0 is its pipe
         inherited = [*([lock.fileno()] if lock else []), *([] if self.stdin is None else [self.stdin])]
-        own = {name: value for name, value in os.environ.items() if name != "BENCH_RUN_ID"}
+        own = {name: value for name, value in os.environ.items() if name not in ("BENCH_RUN_ID", "BENCH_SERVICE")}
         with private.opened(self.folder.supervisor_log, "ab") as log:
             self.process = subprocess.Popen(
                 [*through, sys.executable, "-m", "hypergauge.scheduler.supervisor.supervisor", str(self.folder.path)],

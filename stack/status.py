@@ -127,7 +127,7 @@ class Status:
         measured = None
         try:
             with Database(settings, reading=True) as opened, opened.session() as connection:
-                server = ServerStatus.of(connection)
+                server = ServerStatus.of(connection, opened.restarts)
                 measured = Measured.read(connection)
         except BenchError as error:
             server = ServerStatus(False, str(error))

@@ -42,6 +42,8 @@ def status(json: Json = False) -> None:
         names, started_with, wanted = describe(found.outdated)
         text = f"{names} run with {started_with}; this command has {wanted}: `bench down` and `bench up` change that"
         console().print(f"[yellow]![/] {escape(text)}")
+    if restarted := found.database.describe_restarts():
+        console().print(f"[yellow]![/] {escape(restarted)}")
     if found.measured is None:
         console().print("[yellow]![/] the running runs are unknown while the database is away; they continue")
         return

@@ -3,7 +3,7 @@
 A process of a run has ``BENCH_RUN_ID`` in its initial environment. Its descendants belong to the run too, even if their
 environment is unreadable or cleared. The run's supervisor is not one of its processes. It has ``BENCH_SUPERVISOR``
 instead, and as a child subreaper it becomes the parent of the run's orphans. Services of the stack have
-``BENCH_SERVICE``, so that their CPU time is not taken for that of other programs.
+``BENCH_SERVICE``: they and their descendants belong to no run, whatever their parents.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ __all__ = [
     "left_over",
     "read_environment",
     "read_stat",
+    "service_environment",
     "signal_run",
     "world_id",
 ]
@@ -120,6 +121,12 @@ def read_environment(pid: int, names: Collection[bytes], proc: str = "/proc") ->
     return {name: value for name, _, value in entries if name in names}
 
 
+def service_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a service, which belongs to no run, even if a run started it."""
+    marks = {os.fsdecode(name) for name in OWN_VARIABLES}
+    return {name: value for name, value in environment.items() if name not in marks} | {SERVICE_VARIABLE: "1"}
+
+
 def identity(pid: int) -> float | None:
     """Return a number that distinguishes `pid` from a later process with this pid, ``None`` without such a process."""
     stat = read_stat(pid)
@@ -185,11 +192,12 @@ class _Known:
     def read_environment(self) -> None:
         """Read the variables; keep those of an earlier reading if there are none now."""
         variables = read_environment(self.stat.pid, OWN_VARIABLES) or {}
-        if run_id := _run_id(variables, RUN_VARIABLE):
+        if self.serves or os.fsencode(SERVICE_VARIABLE) in variables:
+            self.serves, self.run_id, self.supervises, self.by_tree = True, None, None, False
+        elif run_id := _run_id(variables, RUN_VARIABLE):
             self.run_id, self.supervises, self.by_tree = run_id, None, False
         elif supervised := _run_id(variables, SUPERVISOR_VARIABLE):
             self.supervises = supervised
-        self.serves = self.serves or os.fsencode(SERVICE_VARIABLE) in variables
 
 
 class RunProcesses:
@@ -251,8 +259,10 @@ class RunProcesses:
             if process.bystander:
                 continue
             ancestors = self._ancestors(process)
-            if process.run is None:
-                process.run_id = next((ancestor.run for ancestor in ancestors if ancestor.run), None)
+            if process.run is None and not process.serves:
+                nearest = next((ancestor for ancestor in ancestors if ancestor.run or ancestor.serves), None)
+                if nearest is not None:
+                    process.run_id, process.serves = nearest.run, nearest.serves
                 process.by_tree = process.run_id is not None
             if process.run is not None:
                 concerned.append((len(ancestors), process))

@@ -58,7 +58,7 @@ class Supervisor:
 
     def __init__(self, folder: RunFolder, order: Order) -> None:
         self.folder, self.order = folder, order
-        self.database = Database(order.load_settings())
+        self.database = Database(order.load_settings(), starts=False)
         self._stop_requested = self._interrupted = False
         self._interrupts = 0  # not yet passed on
         self._inherited_rss = 0  # KiB

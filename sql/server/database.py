@@ -19,6 +19,7 @@ from hypergauge.sql.schema.migrate import migrate
 from hypergauge.sql.schema.schemas import SEARCH_PATH
 from hypergauge.sql.server import replica
 from hypergauge.sql.server.embedded import EmbeddedServer
+from hypergauge.sql.server.restarts import Restart, Restarts
 
 __all__ = ["Connection", "Database", "StatementFailed", "another", "connection_parts", "lost"]
 
@@ -48,6 +49,8 @@ class Database:
         Settings with a `dsn` select that server; else the embedded server, started on demand and held until `close`.
     reading
         Whether every connection is read-only. With a `read_dsn`, only that server is used.
+    starts
+        Whether this process may start the embedded server.
 
     Attributes
     ----------
@@ -55,18 +58,23 @@ class Database:
         Whether the server has answered with an up-to-date schema.
     """
 
-    def __init__(self, settings: Settings, *, reading: bool = False) -> None:
+    def __init__(self, settings: Settings, *, reading: bool = False, starts: bool = True) -> None:
         self.settings = settings
         self._reading = reading
         self._elsewhere = reading and settings.read_dsn is not None
         self._dsn = settings.read_dsn if self._elsewhere else settings.dsn
-        self._embedded = None if self._dsn else EmbeddedServer(settings.database_dir)
+        self._embedded = None if self._dsn else EmbeddedServer(settings.database_dir, starts=starts)
         self.opened = False
 
     @property
     def embedded(self) -> bool:
         """Return whether the database is on the embedded server."""
         return self._embedded is not None
+
+    @property
+    def restarts(self) -> list[Restart]:
+        """Return the starts of the embedded server after it had died, oldest first."""
+        return [] if self._embedded is None else Restarts(self._embedded.folder).read()
 
     def hold(self) -> None:
         """Start the embedded server if needed, and keep it running. No effect for an external server.
@@ -147,11 +155,18 @@ class Database:
     def connect(self, *, timeout: float = 10) -> Connection:
         """Open a connection in autocommit mode with schema ``bench`` in front.
 
+        An embedded server that died meanwhile is started again.
+
         Raises
         ------
         DatabaseUnavailable
             The server does not answer. The message holds no password.
         """
+        try:
+            return self._connected(read_only=self._reading, timeout=timeout)
+        except DatabaseUnavailable:
+            if self._embedded is None or not self._embedded.restore():
+                raise
         return self._connected(read_only=self._reading, timeout=timeout)
 
     def _connected(self, *, read_only: bool, timeout: float) -> Connection:

@@ -19,11 +19,15 @@ from hypergauge.core.errors import DatabaseUnavailable
 from hypergauge.core.files.shared_resource import SharedResource
 from hypergauge.core.pages import Page
 from hypergauge.sql.server.lease import Lease, network_filesystem
+from hypergauge.sql.server.postmaster import answers, postmaster
 from hypergauge.sql.server.programs import MAJOR, Programs
+from hypergauge.sql.server.restarts import Restarts
 
 __all__ = ["CONFIGURATION", "EmbeddedServer"]
 
 _log = logging.getLogger(__name__)
+
+_PATIENCE_SECONDS = 60.0
 
 CONFIGURATION = """
 # Written by hypergauge when the database was made; edit at will.
@@ -53,6 +57,11 @@ class EmbeddedServer:
         Lines to append to ``postgresql.conf`` when the database is created.
     root
         Root of the file system, the parent of ``proc``.
+    starts
+        Whether this process may start the server. A server that a run's supervisor starts would end with the batch job or
+        the control group of the run.
+    patience
+        Seconds without an answer after which the server counts as dead.
     """
 
     def __init__(
@@ -63,12 +72,14 @@ class EmbeddedServer:
         major: int = MAJOR,
         configuration: str = CONFIGURATION,
         root: Path = Path("/"),
+        starts: bool = True,
+        patience: float = _PATIENCE_SECONDS,
     ) -> None:
         self.folder = folder
         self.data = folder / "data"
         self.programs = Programs(major, binaries)
         self.configuration = configuration
-        self._root = root
+        self._root, self._starts, self._patience = root, starts, patience
         self._lease = Lease(folder, root)
         self._shared = SharedResource(folder)
 
@@ -91,8 +102,8 @@ class EmbeddedServer:
 
     @property
     def running(self) -> bool:
-        """Return whether the server answers now."""
-        return self.programs.running(self.data)
+        """Return whether the server's process is alive."""
+        return postmaster(self.data) is not None
 
     @property
     def made_by(self) -> int | None:
@@ -102,15 +113,28 @@ class EmbeddedServer:
         return None
 
     def acquire(self) -> str:
-        """Start the server if it is not running, hold it, and return its connection string.
+        """Start the server if it is not running and this process may, hold it, and return its connection string.
 
         Raises
         ------
         DatabaseUnavailable
             The server cannot start, another host holds the lease, or the data have another major version.
         """
-        self._shared.join(self._ensure)
+        self._shared.join(self._ensure if self._starts else lambda: None)
         return self.dsn
+
+    def restore(self) -> bool:
+        """Start the server again if it died or hangs, and return whether this process holds it and may.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            The server cannot start.
+        """
+        if not (self._starts and self._shared.joined):
+            return False
+        self._shared.exclusively(self._ensure)
+        return True
 
     def release(self) -> None:
         """Release the server; the last user stops it."""
@@ -134,6 +158,8 @@ class EmbeddedServer:
                 )
             self._lease.take()
             self.make_socket_dir()
+            if not self.running:
+                self._remove_pid_files()
             try:
                 yield
             finally:
@@ -158,6 +184,7 @@ class EmbeddedServer:
 
     def _let_go(self) -> None:
         self._lease.give_back()
+        Restarts(self.folder).forget()
         with contextlib.suppress(OSError):
             self.socket_dir.rmdir()
 
@@ -165,9 +192,19 @@ class EmbeddedServer:
         self._lease.check()
         self.complete()
         self._check_version()
+        left = self._lease.mine
         self._lease.take()
         if not self.running:
-            self._start()
+            problem = "its process had ended"
+        elif not answers(self.dsn, self.data, self._patience):
+            problem = "it did not answer"
+            self.programs.stop(self.data)
+        else:
+            return
+        self._start()
+        if left:
+            _log.warning("the embedded database in %s was started again: %s", self.folder, problem)
+            Restarts(self.folder).add(problem)
 
     def _check_version(self) -> None:
         found = self.made_by
@@ -191,10 +228,16 @@ class EmbeddedServer:
                 kind,
             )
         self.make_socket_dir()
+        self._remove_pid_files()
         if not self.data.exists():
             self._make()
         # These options override the configuration file: the server has no passwords, so only this user may reach it.
         self.programs.start(self.data, self.socket_dir, self.folder / "server.log")
+
+    def _remove_pid_files(self) -> None:
+        """Remove the files of a server that died. PostgreSQL would search for their pid, which another process may have now."""
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+        (self.socket_dir / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
 
     def _make(self) -> None:
         """Create the database in a temporary folder, then rename it: an interrupt leaves no partial database."""

@@ -55,9 +55,14 @@ class Lease:
     """
 
     def __init__(self, folder: Path, root: Path = Path("/")) -> None:
-        self._folder, self._root = folder, root
+        self._folder = folder
         self.path = folder / "lease.json"
         self._mine = {"host": platform.node(), "boot_id": boot_id(root)}
+
+    @property
+    def mine(self) -> bool:
+        """Return whether this host has the lease since its boot: the server runs, or has not stopped cleanly."""
+        return self._holder() == self._mine
 
     def check(self) -> None:
         """Check that no other host has the lease.
@@ -70,30 +75,19 @@ class Lease:
         self._holder()
 
     def take(self) -> None:
-        """Take or keep the lease, and remove the stale pid file of a server that is no longer running.
+        """Take or keep the lease.
 
         Raises
         ------
         DatabaseUnavailable
             Another host has the lease.
         """
-        if self._holder() != self._mine and not self._serving():
-            # The lease is free, or from before a reboot of this host: the pid in the file may be another process.
-            (self._folder / "data" / "postmaster.pid").unlink(missing_ok=True)
+        self._holder()
         write_atomically(self.path, json.dumps(self._mine))
 
     def give_back(self) -> None:
         """Return the lease, after a clean stop of the server only."""
         self.path.unlink(missing_ok=True)
-
-    def _serving(self) -> bool:
-        """Return whether the pid file's process is this folder's server, whose working directory is the data folder."""
-        data = self._folder / "data"
-        try:
-            pid = int((data / "postmaster.pid").read_text().split(maxsplit=1)[0])
-            return (self._root / "proc" / str(pid) / "cwd").samefile(data)
-        except (OSError, ValueError, IndexError):
-            return False
 
     def _holder(self) -> dict[str, str] | None:
         try:

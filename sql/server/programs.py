@@ -6,17 +6,20 @@ private folders. So these folders need not be open to all users.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
 
 from hypergauge.core.errors import DatabaseUnavailable
-from hypergauge.core.system.processes import SERVICE_VARIABLE
+from hypergauge.core.system.processes import service_environment
+from hypergauge.sql.server.postmaster import postmaster
 
 __all__ = ["MAJOR", "Programs"]
 
@@ -83,7 +86,7 @@ class Programs:
                 stderr=output,
                 check=False,
                 cwd=cwd,
-                env={**os.environ, SERVICE_VARIABLE: "1"},  # the server inherits it
+                env=service_environment(os.environ),  # the server inherits it
                 start_new_session=True,
                 pass_fds=tuple(held),
             )
@@ -96,18 +99,19 @@ class Programs:
         """Run ``pg_ctl`` on the data in `data` and return its exit status."""
         return self.run("pg_ctl", "-D", str(data), *arguments, check=False, held=held)
 
-    def running(self, data: Path) -> bool:
-        """Return whether a server runs on the data in `data` now."""
-        return data.exists() and self.control(data, "status") == 0
-
     def stop(self, data: Path) -> bool:
         """Stop the server on `data`. Return whether the stop was clean.
 
         A server that cannot stop cleanly, for example with a full disk, is stopped like a crash; its next start recovers.
+        One that hangs is killed.
         """
-        if not self.running(data) or self.control(data, "-m", "fast", "-w", "-t", "60", "stop") == 0:
+        if (process := postmaster(data)) is None:
             return True
-        self.control(data, "-m", "immediate", "-w", "-t", "60", "stop")
+        if self.control(data, "-m", "fast", "-w", "-t", "60", "stop") == 0:
+            return True
+        if self.control(data, "-m", "immediate", "-w", "-t", "60", "stop") != 0:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
         return False
 
     def start(self, data: Path, sockets: Path, log: Path, *, held: Collection[int] = ()) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BenchError
+from hypergauge.core.listing import counted
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.server import replica
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.replica import ReplicationState
+from hypergauge.sql.server.restarts import Restart
 
 __all__ = ["ServerStatus"]
 
@@ -23,25 +27,28 @@ class ServerStatus:
     ----------
     text
         Description of the server, or the reason.
+    restarts
+        Starts of the embedded server after it had died, oldest first.
     """
 
     up: bool
     text: str
     flavour: Flavour | None = None
     replication: ReplicationState | None = None
+    restarts: Sequence[Restart] = ()
 
     @classmethod
-    def of(cls, connection: Connection) -> ServerStatus:
+    def of(cls, connection: Connection, restarts: Sequence[Restart] = ()) -> ServerStatus:
         """Return the server of a connection."""
         server = inspect(connection)
-        return cls(True, server.describe(), server.flavour, replica.replication(connection))
+        return cls(True, server.describe(), server.flavour, replica.replication(connection), restarts)
 
     @classmethod
     def find(cls, settings: Settings) -> ServerStatus:
         """Open the primary database, and return its server."""
         try:
             with Database(settings) as database, database.session() as connection:
-                return cls.of(connection)
+                return cls.of(connection, database.restarts)
         except BenchError as error:
             return cls(False, str(error))
 
@@ -53,7 +60,22 @@ class ServerStatus:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the server for JSON."""
-        return {"up": self.up, "server": self.text if self.up else None, "reason": None if self.up else self.text}
+        return {
+            "up": self.up,
+            "server": self.text if self.up else None,
+            "reason": None if self.up else self.text,
+            "restarts": [asdict(restart) for restart in self.restarts],
+        }
+
+    def describe_restarts(self) -> str:
+        """Return how often and why the server was started again; empty if it was not."""
+        if not self.restarts:
+            return ""
+        last = self.restarts[-1]
+        return (
+            f"the database was started again {counted(len(self.restarts), 'time')}, last at "
+            f"{datetime.fromtimestamp(last.at).astimezone():%Y-%m-%d %H:%M:%S}: {last.reason}"
+        )
 
     def reads_as_dict(self) -> dict[str, Any]:
         """Return the server of reads for JSON, with its lag."""

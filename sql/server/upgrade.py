@@ -22,6 +22,7 @@ from hypergauge.core.files.file_lock import FileLock
 from hypergauge.core.files.run_folder import sync_folder
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.embedded import EmbeddedServer
+from hypergauge.sql.server.postmaster import postmaster
 from hypergauge.sql.server.programs import Programs
 
 __all__ = ["Upgraded", "upgrade"]
@@ -118,7 +119,7 @@ def _clear(server: EmbeddedServer, programs: Programs) -> FileLock:
 
 
 def _stop(programs: Programs, data: Path) -> None:
-    if not programs.stop(data) and programs.running(data):
+    if not programs.stop(data) and postmaster(data) is not None:
         raise DatabaseUnavailable(f"the server on {data} does not stop")
 
 

@@ -17,11 +17,16 @@ import pytest
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import DatabaseUnavailable
+from hypergauge.core.system.processes import ProcessStat, read_stat
+from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.embedded import EmbeddedServer
 from hypergauge.sql.server.lease import network_filesystem
+from hypergauge.sql.server.postmaster import postmaster
 from hypergauge.sql.server.programs import MAJOR, Programs
+from hypergauge.sql.server.restarts import Restarts
 from tests.conftest import Command, NewFolder
 from tests.support.home import listen_to_interrupts
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture
@@ -74,6 +79,126 @@ def test_a_holder_that_was_killed_counts_no_more(folder: Path) -> None:
     server.acquire()
     server.release()
     assert not server.running
+
+
+def postmaster_of(server: EmbeddedServer) -> ProcessStat:
+    found = postmaster(server.data)
+    assert found is not None
+    return found
+
+
+def kill(server: EmbeddedServer) -> None:
+    """Kill the server as the kernel does when memory is short."""
+    os.kill(postmaster_of(server).pid, signal.SIGKILL)
+    wait_for(lambda: postmaster(server.data) is None, "the end of the server")
+
+
+def test_a_killed_server_is_started_again_once_by_those_that_hold_it(folder: Path) -> None:
+    first, second = EmbeddedServer(folder), EmbeddedServer(folder)
+    first.acquire()
+    second.acquire()
+    kill(first)
+    assert first.restore()
+    started = postmaster_of(first)
+    assert second.restore()
+    assert postmaster_of(second).pid == started.pid
+    assert [restart.reason for restart in Restarts(folder).read()] == ["its process had ended"]
+    first.release()
+    assert not first.restore()
+    second.release()
+    assert Restarts(folder).read() == []
+
+
+def test_a_database_connects_to_a_server_that_was_killed(new_folder: NewFolder) -> None:
+    with Database(Settings(home=new_folder())) as database:
+        assert database.embedded
+        kill(EmbeddedServer(database.settings.database_dir))
+        with database.connect() as connection:
+            assert connection.execute("select 1").fetchone() == (1,)
+
+
+def test_a_supervisor_of_a_run_starts_no_server(folder: Path) -> None:
+    server, supervisor = EmbeddedServer(folder), EmbeddedServer(folder, starts=False)
+    supervisor.acquire()
+    assert postmaster(server.data) is None
+    server.acquire()
+    kill(server)
+    assert not supervisor.restore()
+    assert postmaster(server.data) is None
+    server.restore()
+    server.release()
+    assert postmaster(server.data) is not None, "it is held"
+    supervisor.release()
+    assert postmaster(server.data) is None
+
+
+# Like a supervisor it adopts the server, and it never waits for its children.
+ADOPTING = """
+import ctypes, os, pathlib, signal, sys
+from hypergauge.sql.server.embedded import EmbeddedServer
+from hypergauge.sql.server.postmaster import postmaster
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0
+server = EmbeddedServer(pathlib.Path(sys.argv[1]))
+server.acquire()
+pid = postmaster(server.data).pid
+os.kill(pid, signal.SIGKILL)
+os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+print(pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_zombie_is_no_server(folder: Path) -> None:
+    command = [sys.executable, "-c", ADOPTING, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        zombie = read_stat(pid)
+        assert zombie is not None
+        assert zombie.zombie
+        assert int((folder / "data" / "postmaster.pid").read_text().split()[0]) == pid
+        server = EmbeddedServer(folder)
+        assert not server.running
+        with psycopg.connect(server.acquire()) as connection:
+            assert connection.execute("select 1").fetchone() == (1,)
+        server.release()
+        process.communicate()
+
+
+def test_a_process_that_reuses_the_pid_is_no_server(folder: Path) -> None:
+    server = EmbeddedServer(folder)
+    server.acquire()
+    kill(server)
+    file = folder / "data" / "postmaster.pid"
+    file.write_text(file.read_text().replace(file.read_text().split()[0], str(os.getpid()), 1))
+    server.restore()
+    with psycopg.connect(server.dsn) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
+    server.release()
+
+
+def test_a_suspended_server_continues(folder: Path) -> None:
+    server = EmbeddedServer(folder)
+    server.acquire()
+    process = postmaster_of(server)
+    os.kill(process.pid, signal.SIGSTOP)
+    with psycopg.connect(EmbeddedServer(folder).acquire()) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
+    assert postmaster_of(server).pid == process.pid
+    server.release()
+
+
+def test_a_server_without_a_socket_is_replaced(folder: Path) -> None:
+    server = EmbeddedServer(folder, patience=0)
+    server.acquire()
+    before = postmaster_of(server)
+    (server.socket_dir / ".s.PGSQL.5432").unlink()  # by a program that cleans /tmp
+    server.restore()
+    assert postmaster_of(server).pid != before.pid
+    assert [restart.reason for restart in Restarts(folder).read()] == ["it did not answer"]
+    with psycopg.connect(server.dsn) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
+    server.release()
 
 
 def test_data_in_use_on_another_host_are_refused_also_when_that_has_crashed(folder: Path) -> None:
