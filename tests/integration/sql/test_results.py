@@ -128,6 +128,20 @@ def test_the_work_of_runs_is_that_in_their_experiment(world: World) -> None:
     assert {whole[run] for run in sweep} == {"train.py"}, "variants of one work"
     for chosen in (alone, beside, [beside[1]], sweep[:1], [beside[0], sweep[0]]):
         assert dict(rows(world, works, chosen)) == {run: whole[run] for run in chosen}
+    again = [
+        world.run(START, START + 60 + n, experiment=22, position=n, name=name)
+        for n, name in ((1, "narrow"), (2, "wide"))
+    ]
+    assert {work for _, work in rows(world, works, again)} == {"train.py"}
+    assert dict(rows(world, works, [*again, alone[0]])) == {
+        again[0]: "narrow",
+        again[1]: "wide",
+        alone[0]: "narrow",
+    }, "names tell the works of both experiments"
+    assert rows(world, "select seconds_change from run_results(%s, %s)", [alone[0], again[0]], alone[0]) == [
+        (None,),
+        ("+97%",),
+    ]
     fastest = "select fastest from run_verdict(%s)"
     assert one(world, fastest, beside) == "not compared: different work"
     assert one(world, fastest, sweep[:2]) == "21/1/1 lr 1: 51.0 s (worst 21/1/2: 52.0 s)"

@@ -9,8 +9,8 @@ $$;
 
 -- Return the work of runs. Results are comparable within one work, which attempts, devices, neighbours and parameters may vary. The
 -- work is the name of the run, by default that of its file or model. Rows of one program whose names all differ in their experiment do
--- one work: the whole experiment decides, whichever of its runs are chosen. Software metrics, such as a loss, are comparable within one
--- `program`.
+-- one work: the whole experiment decides, whichever of its runs are chosen. With a chosen experiment that repeats some of these names,
+-- names tell the works of both. Software metrics, such as a loss, are comparable within one `program`.
 create or replace function bench_dashboard.run_works(p_runs text[]) returns table (run_id text, work text, program text)
 language sql stable as $$
     with named as (
@@ -20,12 +20,15 @@ language sql stable as $$
         cross join lateral (select substring(replace(r.command, ' -m ', ' ') from '^.*?(?= -|$)') as program) p
         where w.experiment_id = any(array(select o.experiment_id from runs join workloads o using (workload_id) where run_id = any(p_runs)))
     ), counted as (
-        select experiment_id, program,
+        select experiment_id, program, array_agg(distinct name) as names,
                count(distinct name) > 1 and count(distinct name) = count(distinct (workload_id, position)) as variants
         from named group by experiment_id, program
     )
-    select run_id, case when variants then program else name end, program
-    from named join counted using (experiment_id, program) where run_id = any(p_runs)
+    select run_id, case when variants and not repeated then program else name end, program
+    from named join counted c using (experiment_id, program)
+    cross join lateral (select exists (select from counted o where o.program = c.program and not o.variants and o.names && c.names)
+                               as repeated) r
+    where run_id = any(p_runs)
 $$;
 
 -- Return the mean of values; null without any, and where one of them is null.
