@@ -53,14 +53,15 @@ class Watch:
             No line of the script contains `after`.
         """
         lines = script.read_text().splitlines()
-        position = next((number for number, line in enumerate(lines) if self.after in line), None)
-        if position is None:
+        start = next((number for number, line in enumerate(lines) if self.after in line), None)
+        if start is None:
             raise BadRequest(f"{script.name} has no line with {self.after!r}: another version of the script?")
-        indent = lines[position][: len(lines[position]) - len(lines[position].lstrip())]
+        indent = lines[start][: len(lines[start]) - len(lines[start].lstrip())]
         # A call over several lines ends where its brackets do.
-        while "\n".join(lines[: position + 1]).count("(") > "\n".join(lines[: position + 1]).count(")"):
-            position += 1
-        lines.insert(position + 1, f"{indent}from hypergauge import track; {self.line}")
+        end = start + 1
+        while "".join(lines[start:end]).count("(") > "".join(lines[start:end]).count(")"):
+            end += 1
+        lines.insert(end, f"{indent}from hypergauge import track; {self.line}")
         script.write_text("\n".join(lines) + "\n")
 
 

@@ -42,11 +42,11 @@ def test_lines_and_files_that_differ_without_hypergauge_do_not_count() -> None:
 
 def test_the_line_follows_a_call_over_several_lines(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    script.write_text("def main():\n    model = Net(\n        4,\n    )\n    train(model)\n")
+    script.write_text("# A smile :(\ndef main():\n    model = Net(\n        4,\n    )\n    train(model)\n")
     Watch(line="track.watch(model)", after="model = Net(").insert(script)
     lines = script.read_text().splitlines()
-    assert lines[4] == "    from hypergauge import track; track.watch(model)"
-    assert lines[5] == "    train(model)"
+    assert lines[5] == "    from hypergauge import track; track.watch(model)"
+    assert lines[6] == "    train(model)"
 
 
 def test_a_script_of_another_version_is_refused(tmp_path: Path) -> None:
