@@ -206,18 +206,15 @@ def test_end_run_without_processes() -> None:
     assert time.process_time() - started < 1
 
 
-def test_a_service_that_a_run_starts_belongs_to_no_run(run_id: str) -> None:
+def test_a_service_that_a_run_starts_belongs_to_no_run(run_id: str, tmp_path: Path) -> None:
     """Also its descendants without an environment, and as an orphan that the supervisor adopts."""
-    service = "(env BENCH_SERVICE=1 sh -c 'env -i sleep 97 & echo $! $$ >&3; wait') &"
-    reading, writing = os.pipe()
-    script = f"{service} exec sleep 98"
-    supervisor = subprocess.Popen(
-        [sys.executable, "-c", SUPERVISOR.replace("DEVNULL)", f"DEVNULL, pass_fds=[{writing}])"), "sh", "-c", f"exec 3>&{writing}; {script}"],
-        env={**os.environ, "BENCH_SUPERVISOR": run_id}, stdin=subprocess.PIPE, pass_fds=[writing],
-    )  # fmt: skip
-    os.close(writing)
-    with open(reading) as pipe:  # noqa: PTH123 - a descriptor
-        started = [int(pid) for pid in pipe.readline().split()]
+    told = tmp_path / "pids"
+    service = f"(env BENCH_SERVICE=1 sh -c 'env -i sleep 97 & echo $! $$ >{told}; wait') &"
+    supervisor = start(
+        sys.executable, "-c", SUPERVISOR, "sh", "-c", f"{service} exec sleep 98", BENCH_SUPERVISOR=run_id
+    )
+    until(lambda: told.exists() and told.read_text().endswith("\n"))
+    started = [int(pid) for pid in told.read_text().split()]
     identities = {pid: identity(pid) for pid in started}
     processes = RunProcesses(services=True)
     try:
