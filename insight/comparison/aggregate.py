@@ -35,7 +35,10 @@ def finished(row: Sequence[One]) -> Sequence[One]:
 
 
 def row_entry(label: str, group: Sequence[Entry]) -> Entry:
-    """Return the mean of a row's attempts, with standard deviations. A mean needs a value of each counted attempt."""
+    """Return the mean of a row's attempts, with standard deviations. A mean needs a value of each counted attempt.
+
+    The status is that of the latest attempt.
+    """
     counted = finished(group)
     together = _together(label, counted, counted)
     found: dict[str, list[float]] = {}
@@ -44,9 +47,10 @@ def row_entry(label: str, group: Sequence[Entry]) -> Entry:
             if value is not None:
                 found.setdefault(key, []).append(value)
     together = replace(together, values={key: statistics.fmean(found[key]) for key in together.values})
+    attempts = [(run.attempt, run.status) for entry in group for run in entry.runs]
     return replace(
         with_energy(together, counted),
-        status=_status(group),
+        status=max(attempts)[1],
         runs=tuple(run for entry in group for run in entry.runs),
         deviations={key: statistics.stdev(some) for key, some in found.items() if len(some) == len(counted) > 1},
         energy_divided=any(entry.energy_divided for entry in counted),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import time
+from collections.abc import Sequence
 
 import pytest
 from rich.console import Console
@@ -16,7 +17,7 @@ from hypergauge.insight.comparison.chosen import ChosenQuantities
 from hypergauge.insight.comparison.comparison import Comparison, compare
 from hypergauge.insight.comparison.trust import trust
 from hypergauge.sql.ingest.software import SoftwareMetric, store_software_metrics
-from hypergauge.sql.runs.selection import select_runs
+from hypergauge.sql.runs.selection import list_experiments, select_runs
 from tests.support.world import World
 
 
@@ -53,6 +54,32 @@ def test_each_attempt_has_a_line_where_all_are_selected(world: World) -> None:
     assert found.baseline == "20/1/1@1"
     assert found.entries[1].changes["duration_seconds"] == pytest.approx(0.2)
     assert shown(found).count("(baseline)") == 1
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status"),
+    [
+        (("failed", "finished"), "finished"),
+        (("finished", "timeout"), "timeout"),
+        (("stopped", "failed", "finished"), "finished"),
+        (("failed", "finished", "running"), "running"),
+        (("running", "failed"), "failed"),
+    ],
+)
+def test_the_status_of_a_row_is_that_of_its_latest_attempt(world: World, statuses: Sequence[str], status: str) -> None:
+    start = time.time() // 600 * 600 - 3600
+    runs = [world.run(start + 60 * at, start + 60 * at + 10, attempt=at + 1) for at in range(len(statuses))]
+    for run, its in zip(runs, statuses, strict=True):
+        world.connection.execute("update runs set status = %s where run_id = %s", (its, run))
+    for baseline in (None, "20/1/1"):
+        assert [one.status for one in compare(world.connection, ["20"], by="row", baseline=baseline).entries] == [
+            status
+        ]
+    assert world.connection.execute("select status from run_results(%s)", (runs,)).fetchall() == [(status,)]
+    [listed] = list_experiments(world.connection)
+    assert listed.finished == (status == "finished")
+    named = [f"20/1/1@{at}" for at in range(1, len(statuses))]
+    assert [one.status for one in compare(world.connection, named, by="row").entries] == [statuses[-2]]
 
 
 @pytest.mark.usefixtures("rows")

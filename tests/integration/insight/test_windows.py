@@ -128,7 +128,7 @@ def test_an_attempt_that_failed_halfway_shortens_nothing(world: World, start: fl
     assert found.window is not None
     assert (found.window.first, found.window.last) == (0, 20)
     assert row.values["duration_seconds"] == pytest.approx((19.9 + 39.8) / 2)
-    assert (row.status, row.counted, len(row.runs)) == ("failed", (2, 3), 3)
+    assert (row.status, row.counted, len(row.runs)) == ("finished", (2, 3), 3)
 
 
 def test_a_run_without_such_an_axis_is_left_out(world: World, start: float) -> None:
