@@ -15,6 +15,8 @@ __all__ = ["ChosenLosses", "ChosenQuantities"]
 
 _COLUMNS = frozenset(name for column in COLUMNS for name in (column.key, column.quantity))
 _LOSSES = ("loss", "val_loss")
+# Points of watched losses, seconds since the run's start and value, by run id and name.
+Losses = Mapping[tuple[str, str], Sequence[tuple[float, float]]]
 
 
 class ChosenQuantities:
@@ -58,16 +60,24 @@ class ChosenLosses:
         if not self._names:
             return list(entries)
         watched = losses(connection, [run.run_id for entry in entries for run in entry.runs])
-        return [replace(entry, software={**dict(self._last(entry, watched)), **entry.software}) for entry in entries]
+        measured = {name for entry in entries for name in entry.quantities}
+        names = [name for name in self._names if name not in measured]
+        return [_with_losses(entry, names, watched) for entry in entries]
 
-    def _last(
-        self, entry: Entry, watched: Mapping[tuple[str, str], Sequence[tuple[float, float]]]
-    ) -> Iterator[tuple[str, float | None]]:
-        [run] = entry.runs
-        end = math.inf
-        for part in entry.intervals:
-            if part.followed_at is not None and run.started_at is not None:
-                end = (part.followed_at - run.started_at).total_seconds()
-        for name in self._names:
-            if inside := [value for x, value in watched.get((run.run_id, name), ()) if x < end]:
-                yield name, None if math.isnan(inside[-1]) else inside[-1]
+
+def _with_losses(entry: Entry, names: Sequence[str], watched: Losses) -> Entry:
+    [run] = entry.runs
+    end = math.inf
+    for part in entry.intervals:
+        if part.followed_at is not None and run.started_at is not None:
+            end = (part.followed_at - run.started_at).total_seconds()
+    of_run = [name for name in names if name not in entry.software and name not in entry.diverged]
+    diverged = {name for name, value in _last(run.run_id, of_run, watched, math.inf) if value is None}
+    software = {**dict(_last(run.run_id, of_run, watched, end)), **entry.software}
+    return replace(entry, software=software, diverged=entry.diverged | diverged)
+
+
+def _last(run_id: str, names: Sequence[str], watched: Losses, end: float) -> Iterator[tuple[str, float | None]]:
+    for name in names:
+        if inside := [value for x, value in watched.get((run_id, name), ()) if x < end]:
+            yield name, None if math.isnan(inside[-1]) else inside[-1]

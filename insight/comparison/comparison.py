@@ -155,9 +155,15 @@ def _entries(
         *summaries_between(connection, [intervals[run] for run in ids if run in intervals]),
     ):
         by_run.setdefault(summary.run_id, []).append(summary)
+    last = final_metrics(connection, ids)
+    before = {run: interval.followed_at for run, interval in intervals.items()}
     software: dict[str, list[FinalMetric]] = {}
-    for metric in final_metrics(connection, ids, {run: interval.followed_at for run, interval in intervals.items()}):
+    for metric in final_metrics(connection, ids, before) if intervals else last:
         software.setdefault(metric.run_id, []).append(metric)
+    diverged: dict[str, set[str]] = {}
+    for metric in last:
+        if metric.value is None:
+            diverged.setdefault(metric.run_id, set()).add(metric.key)
     facts = gpu_facts(connection, ids)
     entries = [
         _run_entry(
@@ -166,7 +172,14 @@ def _entries(
         )
         for run in runs
     ]  # fmt: skip
-    entries = [replace(entry, label=_label(entry.runs[0], "run", repeated)) for entry in entries]
+    entries = [
+        replace(
+            entry,
+            label=_label(entry.runs[0], "run", repeated),
+            diverged=frozenset(diverged.get(entry.runs[0].run_id, ())),
+        )
+        for entry in entries
+    ]
     counts = throughputs(connection, ids, intervals)
     entries = per_unit(connection, [with_total(entry) for entry in entries], intervals, counts)
     entries = with_throughput(connection, entries, counts, simulated=simulated)

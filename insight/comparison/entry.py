@@ -48,7 +48,9 @@ class Entry:
     scopes
         Scope of the measurement by column.
     software
-        Final values of software metrics; means for a row or workload.
+        Final values of software metrics by name, which is none of a column; means for a row or workload.
+    diverged
+        Software metrics of a run whose last value was NaN or infinite, at the end of the whole run and not of its part.
     changes
         Relative difference to the baseline by column or software metric: 0.1 is 10 % more. Values of a run that has not finished
         are those of a part, which have none.
@@ -101,6 +103,7 @@ class Entry:
     target: str | None = None
     missing: tuple[Missing, ...] = ()
     counted_times: tuple[Span, ...] | None = None
+    diverged: frozenset[str] = frozenset()
 
     @property
     def span(self) -> Span:

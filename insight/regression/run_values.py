@@ -42,7 +42,7 @@ class RunValue:
     idle
         Whether it is an energy that includes idle energy.
     value
-        NaN for a software metric whose last value was NaN or infinite.
+        NaN for a software metric whose last value was NaN or infinite, also if that was after the compared part of the run.
     divided
         Whether it is an energy that was divided evenly among several processes.
     """
@@ -58,8 +58,7 @@ class RunValue:
 def run_values(connection: Connection, found: Comparison) -> dict[str, dict[str, RunValue]]:
     """Return the values of each run of a comparison by run id and name.
 
-    An ambiguous name means the short name first, then the column, the mean of the quantity, and the last value of a software
-    metric.
+    No software metric has the name of another value.
     """
     intervals = found.window.intervals if found.window else {}
     ids = [run.run_id for entry in found.entries for run in entry.runs]
@@ -86,6 +85,8 @@ def check_name(name: str, values: Mapping[str, Mapping[str, RunValue]]) -> None:
 
 def _of_run(entry: Entry, pace: Mapping[str, Pace | None]) -> dict[str, RunValue]:
     found = {key: RunValue(key, math.nan if value is None else value, "") for key, value in entry.software.items()}
+    # The part of a diverged run before the first NaN keeps any limit, and passes for none.
+    found |= {key: RunValue(key, math.nan, "") for key in entry.diverged}
     for name, quantity in entry.quantities.items():
         if quantity["mean"] is not None:
             found[name] = RunValue(name, quantity["mean"], quantity["unit"], quantity["scope"])

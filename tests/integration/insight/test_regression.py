@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hypergauge.core.errors import BadRequest, NoData
+from hypergauge.insight.comparison.comparison import compare
 from hypergauge.insight.comparison.verdicts import Gate, Verdict
 from hypergauge.insight.regression.conditions import Condition
 from hypergauge.insight.regression.gate import gated
@@ -249,6 +250,33 @@ def test_a_gate_with_diverged_attempts_fails(laboratory: Laboratory, world: Worl
     assert (status, "20/1/1@2, 20/1/1@3, 20/1/1@4" in output) == (1, True)
     # A metric that all attempts have is tested as before.
     assert only(gate(world, "20", "accuracy<0.9")).outcome == "passed"
+
+
+@pytest.mark.parametrize("align", ["step", "time"])
+def test_a_part_before_the_divergence_passes_no_gate(
+    laboratory: Laboratory, world: World, bench: Command, align: str
+) -> None:
+    short = laboratory.attempts(JITTER[:2], experiment=20)
+    for run in short:  # The common part ends before the first value that is not finite.
+        world.connection.execute("delete from spans where run_id = %s and step > 5", (run,))
+        world.connection.execute("update runs set ended_at = started_at + interval '6 s' where run_id = %s", (run,))
+    runs = laboratory.attempts(JITTER[:2], experiment=21)
+    options = {"baseline": "20", "align": align}
+    assert only(gate(world, "21", "loss>5", **options)).outcome == "passed"
+    world.connection.execute("update software_metrics set value = null where run_id = %s and step >= 6", (runs[1],))
+    verdict = only(gate(world, "21", "loss>5", **options))
+    assert (verdict.outcome, verdict.reason.code) == ("failed", "not_finite")
+    assert verdict.new.missing == {"21/1/1@2": "not_finite"}
+    assert bench("21", "--baseline", "20", "--align", align, "--fail-on", "loss>5")[0] == 1
+    # The values of the part itself remain, and a metric that is finite at last is tested.
+    assert compare(world.connection, ["21"], align=align).entries[0].software["loss"] is None
+    part = compare(world.connection, ["21/1/1", "20/1/1"], align=align).entries[0].software
+    assert part["loss"] == pytest.approx(2.6, abs=0.2)
+    verdict = only(gate(world, "20", "loss>+3%", baseline="21", align=align))
+    assert (verdict.outcome, verdict.old and verdict.old.missing) == ("undecided", {"21/1/1@2": "not_finite"})
+    # One that begins after the part, too.
+    store_software_metrics(world.connection, runs[0], [SoftwareMetric("late", 19, laboratory.now - 6, math.nan)])
+    assert only(gate(world, "21/1/1@1", "late>5", **options)).outcome == "failed"
 
 
 def test_a_change_needs_all_attempts_of_both_sides(laboratory: Laboratory, world: World) -> None:
