@@ -155,13 +155,17 @@ def sheet(found: Comparison, metrics: Sequence[str] = (), *, everything: bool = 
         measured = dict.fromkeys(quantity for entry in found.entries for quantity in entry.quantities)
         there = dict.fromkeys((*(_heading(found, key) for key in keys), *software, *measured))
         chosen = list(dict.fromkeys(_chosen(name, names, there) for name in metrics))
+        for name, key in ((name, names[name]) for name in metrics):
+            if f"logged_{name}" in software and all(entry.value(key) is None for entry in found.entries):
+                raise BadRequest(f"nothing measured {name!r} of these runs; what they logged is 'logged_{name}'")
         shown, hidden = chosen, []
     else:
         most = len(software) if everything else _MOST_SOFTWARE
         keys = [key for key in _distinct(found, keys) if everything or key not in _ON_REQUEST]
         shown, hidden = [*keys, *software[:most]], software[most:]
     attempts = [Heading("attempts", "attempts")] if found.by == "row" else []
-    columns = (*attempts, *(Heading(key, _heading(found, key), _rank(key, software)) for key in shown))
+    titles = {key: key if key in software else _heading(found, key) for key in shown}
+    columns = (*attempts, *(Heading(key, titles[key], _rank(key, software)) for key in shown))
     lines = []
     for entry in found.entries:
         label = entry.label + (SIMULATED if entry.simulated else "")

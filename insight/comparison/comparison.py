@@ -238,17 +238,20 @@ def _against(entry: Entry, base: Entry, works: Mapping[str, Work], *, whole: boo
         return entry
     in_part = whole and not (entry.finished and base.finished)
     changes = {}
-    for mine, theirs in ((entry.values, base.values), (entry.software, base.software)):
-        for key, value in mine.items():
-            other = theirs.get(key)
-            if is_of_energy(key) and _energies_differ_in_kind(entry, base):
-                continue
-            if is_of_total(key) and entry.energy_parts != base.energy_parts:
-                continue
-            if in_part and (key in entry.software or is_of_whole(key)):
-                continue
-            if value is not None and other:
-                changes[key] = (value - other) / abs(other)
+    for key, value in entry.values.items():
+        other = base.values.get(key)
+        if is_of_energy(key) and _energies_differ_in_kind(entry, base):
+            continue
+        if is_of_total(key) and entry.energy_parts != base.energy_parts:
+            continue
+        if in_part and is_of_whole(key):
+            continue
+        if other:
+            changes[key] = (value - other) / abs(other)
+    for key, last in () if in_part else entry.software.items():
+        other = base.software.get(key)
+        if last is not None and other:
+            changes[key] = (last - other) / abs(other)
     other_work, other_program = (
         _works(entry, works, kind) != _works(base, works, kind) for kind in ("work", "program")
     )

@@ -101,7 +101,8 @@ def reached(
         Reached,
         f"""
             with logged as (
-                select run_id, time, value from software_metrics where run_id = any(%(runs)s) and key = %(key)s
+                select run_id, time, value from software_metrics
+                where run_id = any(%(runs)s) and key in (select n.key from named_keys(array[%(key)s], %(runs)s) n)
             ), watched as (
                 select run_id, time, mean as value from tensor_stats
                 where run_id = any(%(runs)s) and run_id not in (select run_id from logged)

@@ -70,14 +70,12 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class FinalMetric:
-    """Last value of a software metric, with the range of all its values."""
+    """Last value of a software metric by its name, which is none of a measured value (``logged_names``)."""
 
     run_id: str
     key: str
     step: int
     value: float | None
-    min: float | None
-    max: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,14 +260,8 @@ def final_metrics(
             with requested as (
                 select %s::text[] as runs, %s::timestamptz[] as before, %s::tstzmultirange[] as parts
             )
-            select run_id, key, last.step, last.value, x.min, x.max
-            from requested cross join lateral last_values(runs, null, before, parts) last
-            join unnest(runs, before, parts) as limits (run_id, before, part) using (run_id)
-            cross join lateral (
-                select min(value), max(value) from software_metrics s
-                where s.run_id = last.run_id and s.key = last.key
-                  and (limits.before is null or time < limits.before) and (part is null or part @> time)) x
-            order by run_id, key
+            select run_id, key, last.step, last.value
+            from requested cross join lateral last_values(runs, null, before, parts) last order by run_id, key
             """,
             (
                 list(run_ids), [(before or {}).get(run) for run in run_ids],

@@ -143,11 +143,12 @@ def counters_of(
             connection,
             CounterValue,
             """
-            select key as quantity, '' as unit, '' as scope, '' as device,
+            select n.name as quantity, '' as unit, '' as scope, '' as device,
                    microseconds(s.time - p.zero) as start, value
-            from software_metrics s cross join (select pass_start(%(run)s) as zero) p
+            from software_metrics s join logged_names(array(select logged_keys(%(run)s)), array[%(run)s]) n using (key)
+            cross join (select pass_start(%(run)s) as zero) p
             where run_id = %(run)s and value is not null and (%(times)s::tstzmultirange is null or %(times)s @> s.time)
-            order by key, s.time, s.step
+            order by n.name, s.time, s.step
             """,
             {"run": run_id, "times": times},
         )

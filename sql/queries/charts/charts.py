@@ -177,9 +177,7 @@ def software_keys(connection: Connection, run_ids: Sequence[str]) -> dict[str, s
     """Return the names of the runs' software metrics, each with its runs."""
     rows = connection.execute(
         """
-        select key, array_agg(one) from software_keys(%(runs)s) cross join unnest(%(runs)s::text[]) as one
-        where exists (select from software_metrics s where s.run_id = one and s.key = software_keys.key)
-        group by key order by key
+        select key, array_agg(run_id) from last_values(%(runs)s) group by key order by key
         """,
         {"runs": list(run_ids)},
     ).fetchall()

@@ -10,7 +10,9 @@ import pytest
 from hypergauge.collector.discovery.discovery import read_targets
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.sharing.leases import Leases
+from hypergauge.dashboards.terminal import comparison_sheet
 from hypergauge.insight.comparison import columns
+from hypergauge.insight.regression import run_values
 from hypergauge.sql.ingest.catalog import catalog_kinds, packaged_kinds
 from tests.support.collector.scraped_target import Scraped
 from tests.support.world import HOST, World, rows
@@ -118,6 +120,9 @@ def test_no_metric_has_the_name_of_a_column_of_comparisons(world: World) -> None
         keys - {columns.WHOLE_GPU} | {column.key for column in columns.COLUMNS} | columns._OF_WHOLE | columns._OF_SCRIPT
     )
     catalog = {name for (name,) in rows(world, "select distinct quantity from metrics")}
+    # Names of conditions, titles, and the headings before the values.
+    keys |= {*run_values._SHORT, *run_values._PACED, *comparison_sheet._TITLES.values()}
+    keys |= {"run", "row", "workload", "name", "status", "simulated", "attempts"}
     assert set(rows(world, "select computed_names()")[0][0]) == keys - catalog
     names = rows(world, "select own_quantity('mfu'), own_quantity('exported_mfu'), own_quantity('my_mfu')")
     assert names == [("exported_mfu", "exported_exported_mfu", "my_mfu")]

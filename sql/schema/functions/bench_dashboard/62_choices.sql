@@ -154,7 +154,7 @@ from runs r join workloads w using (workload_id) left join run_flags m using (ru
 left join lateral (select coverage, interval_seconds, throttled, overhead from run_quality
                    where run_id = r.run_id and r.summarised) q on true;
 
--- Return the keys of software metrics that runs have: one index lookup per key.
+-- Return the names of software metrics that runs have, see `logged_names`: one index lookup per key.
 create or replace function bench_internal.software_keys(p_runs text[]) returns table (key text) language sql stable as $$
     with recursive found as (
         select r.run_id, (select min(s.key) from software_metrics s where s.run_id = r.run_id) as key
@@ -163,7 +163,7 @@ create or replace function bench_internal.software_keys(p_runs text[]) returns t
         select f.run_id, (select min(s.key) from software_metrics s where s.run_id = f.run_id and s.key > f.key)
         from found f where f.key is not null
     )
-    select distinct key from found where key is not null order by key
+    select name from logged_names(array(select distinct key from found where key is not null), p_runs) order by name
 $$;
 
 -- Return the time of position 0 on an axis of time: the run's start, or the start of a phase. See `chart_axis`.
@@ -184,16 +184,18 @@ create or replace function bench_internal.software_chart(p_runs text[], p_keys t
                                           p_points integer default 500, p_max_runs integer default null)
 returns table (x float8, run text, key text, value float8, low float8, high float8)
 language sql stable as $$
-    with origins as materialized (
+    with named as materialized (
+        select key, name from named_keys(p_keys, p_runs)
+    ), origins as materialized (
         select r.run_id, run_label(w, r) as run,
                case when p_align = 'time' then 0
                     when p_align <> 'step' then extract(epoch from axis_origin(r.run_id, p_align) - r.started_at) end as zero
         from runs r join workloads w using (workload_id) where r.run_id = any(p_runs)
         order by w.experiment_id, w.workload, r.position, r.attempt limit p_max_runs
     ), statistics as (
-        select run_id, o.run, s.key, case when p_align = 'step' then s.step else s.elapsed - o.zero end::float8 as x, s.value
-        from origins o join software_metrics s using (run_id)
-        where s.key = any(p_keys) and (p_align = 'step' or o.zero is not null)
+        select run_id, o.run, n.name as key, case when p_align = 'step' then s.step else s.elapsed - o.zero end::float8 as x, s.value
+        from origins o join software_metrics s using (run_id) join named n using (key)
+        where s.key = any(array(select key from named)) and (p_align = 'step' or o.zero is not null)
     ), wide as (
         select run_id, key, greatest(max(x) - min(x), 1e-9) / p_points as step, min(x) as first, count(*) as n
         from statistics group by run_id, key

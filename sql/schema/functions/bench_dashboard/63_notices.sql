@@ -38,7 +38,10 @@ $$;
 -- losses of a run stand in for a metric of that name.
 create or replace function bench_internal.not_finite(p_runs text[]) returns table (run_id text, key text, step bigint)
 language sql stable as $$
-    select run_id, key, min(step) from software_metrics where run_id = any(p_runs) and value is null group by run_id, key
+    with lost as materialized (
+        select run_id, key, min(step) as step from software_metrics where run_id = any(p_runs) and value is null group by run_id, key
+    )
+    select run_id, name, step from lost join logged_names(array(select distinct key from lost), p_runs) using (key)
     union all
     select run_id, name, min(step)
     from tensor_sets s join tensor_steps v using (run_id, tensor_set)

@@ -206,10 +206,13 @@ create or replace function bench_dashboard.run_logged(
     p_run text, p_keys text[], start timestamptz, stop timestamptz, step_ms double precision
 ) returns table ("time" timestamptz, key text, value double precision, low double precision, high double precision)
 language sql stable as $$
-    select min(time), key, avg(value), min(value), max(value)
-    from software_metrics
-    where run_id = p_run and key = any(p_keys) and time >= run_logged.start and time < run_logged.stop
-    group by key, date_bin(make_interval(secs => greatest(run_logged.step_ms, 1) / 1000), time,
+    with named as materialized (
+        select key, name from named_keys(p_keys, array[p_run])
+    )
+    select min(time), name, avg(value), min(value), max(value)
+    from software_metrics join named using (key)
+    where run_id = p_run and key = any(array(select key from named)) and time >= run_logged.start and time < run_logged.stop
+    group by name, date_bin(make_interval(secs => greatest(run_logged.step_ms, 1) / 1000), time,
                            timestamptz '2000-01-03 00:00:00+00')
     order by 1, 2
 $$;

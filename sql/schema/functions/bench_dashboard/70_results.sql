@@ -157,7 +157,7 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
         from counted where complete or not repeated and latest
     ), logged as (
         select run_id, case when count(value) = count(*) then avg(value) end as throughput from software_metrics
-        where run_id = any(array(select run_id from chosen)) and key = p_throughput group by run_id
+        where run_id = any(array(select run_id from chosen)) and key in (select n.key from named_keys(array[p_throughput], runs_of(p_workloads)) n) group by run_id
     ), works as materialized (
         select run_id, program from run_works(array(select run_id from chosen))
     ), logging as materialized (

@@ -17,21 +17,35 @@ create or replace function bench_internal.catalog_row(p_metric text, p_labels js
     order by (select count(*) from jsonb_object_keys(m.match)) desc limit 1
 $$;
 
--- Return the names of values that comparisons compute, which no metric may take.
+-- Return the names of values that comparisons and gates compute, which no other metric may take: columns, titles of columns, short
+-- names, and the headings before the values. A cost has the name of its currency, see `own_names`.
 create or replace function bench_internal.computed_names() returns text[] language sql immutable as $$
     select array['duration_seconds', 'makespan_seconds', 'cpu_utilization', 'cpu_seconds', 'peak_memory_bytes', 'disk_read_bytes',
         'disk_write_bytes', 'gpu_peak_memory_bytes', 'gpu_power_watts', 'gpu_energy_joules', 'cpu_energy_joules', 'dram_energy_joules',
         'system_energy_joules', 'energy_joules', 'energy_per_epoch_joules', 'energy_per_step_joules', 'energy_per_sample_joules',
         'samples_per_joule', 'tokens_per_joule', 'steps_per_second', 'samples_per_second', 'tokens_per_second', 'flops_per_second',
-        'data_wait_share', 'mfu', 'co2_grams', 'time_to_target_seconds', 'energy_to_target_joules']
+        'data_wait_share', 'mfu', 'co2_grams', 'time_to_target_seconds', 'energy_to_target_joules',
+        'duration', 'makespan', 'CPU', 'CPU time', 'peak memory', 'read', 'written', 'GPU', 'SM active', 'GPU memory', 'GPU power',
+        'GPU energy', 'CPU energy', 'memory energy', 'system energy', 'energy', 'energy per epoch', 'energy per step',
+        'energy per sample', 'samples/J', 'tokens/J', 'steps/s', 'samples/s', 'tokens/s', 'model FLOPS', 'data wait', 'MFU', 'CO₂',
+        'step_time', 'epoch_time', 'throughput', 'run', 'row', 'workload', 'name', 'status', 'simulated', 'attempts']
+$$;
+
+-- Return names of metrics without those of quantities of the catalog, of computed values, and of `p_taken`: such a name gets the
+-- prefix, and so does one that has it already, so that no two metrics share a name.
+create or replace function bench_internal.own_names(p_names text[], p_prefix text, p_taken text[] default '{}')
+returns table (given text, name text) language sql stable as $$
+    select given, case when bare ~ '^cost_[a-z]{3}$'
+                            or bare in (select m.quantity from metrics m where m.origin = '' union all select unnest(computed_names())
+                                        union all select unnest(p_taken))
+                       then p_prefix || given else given end
+    from (select distinct unnest(p_names)) n (given) cross join lateral regexp_replace(given, '^(' || p_prefix || ')+', '') bare
 $$;
 
 -- Return the quantity of a metric outside the catalog: its own name, in its own unit. One that has the name of a quantity of the
 -- catalog, or of a computed value, is `exported_NAME`, as a label in Prometheus that the target has too.
 create or replace function bench_internal.own_quantity(p_metric text) returns text language sql stable as $$
-    select case when regexp_replace(p_metric, '^(exported_)+', '') in (
-                    select m.quantity from metrics m where m.origin = '' union all select unnest(computed_names()))
-                then 'exported_' || p_metric else p_metric end
+    select name from own_names(array[p_metric], 'exported_')
 $$;
 
 -- Return a GPU's UUID as the driver writes it: nvidia_gpu_exporter omits the prefix `GPU-`.
