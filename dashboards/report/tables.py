@@ -136,7 +136,8 @@ def _coverage(share: float | None) -> Value:
 def _other_programs(one: Quality) -> Value:
     if one.other_cores is None or one.cores is None:
         return Value("")
-    return Value(f"{one.other_cores:.1f} of {one.cores:.3g} cores", "low" if one.disturbed else "")
+    services = "" if one.service_cores is None else f", services of hypergauge {one.service_cores:.1f}"
+    return Value(f"{one.other_cores:.1f} of {one.cores:.3g} cores{services}", "low" if one.disturbed else "")
 
 
 def _exporters(one: Quality) -> list[str]:

@@ -12,7 +12,7 @@ from hypergauge.insight.sharing.concurrent_runs import ConcurrentRuns, LeftOut, 
 from hypergauge.insight.sharing.interference import Interference, Member, Set, Slowdown
 from hypergauge.insight.sharing.progress import Progress, progress_of
 from hypergauge.insight.sharing.slowdowns import Measured, sets_of, undisturbed, uneven
-from hypergauge.sql.queries.contention import Contention, contention, contention_facts, decisions
+from hypergauge.sql.queries.contention import Contention, contention, contention_facts, decisions, unmeasured_facts
 from hypergauge.sql.queries.neighbours import other_runs
 from hypergauge.sql.queries.notices import Fact
 from hypergauge.sql.queries.report import steps
@@ -56,14 +56,23 @@ def interference(
     measured = _measured(connection, concurrent, contended, METRICS[metric], simulated=simulated)
     others = contention_facts(connection, [run.run_id for one in concurrent for run in one.runs])
     sets = _decided(connection, sets_of(concurrent, measured, paced=metric != "duration"))
-    return Interference(metric, sets, (*left_out, *disturbed), others)
+    unmeasured = unmeasured_facts(connection, _behind_verdicts(concurrent, sets))
+    return Interference(metric, sets, (*left_out, *disturbed), (*others, *unmeasured))
+
+
+def _behind_verdicts(concurrent: Iterable[ConcurrentRuns], sets: Iterable[Set]) -> list[str]:
+    """Return the ids of the runs that a verdict compares."""
+    members = [member for one in sets if one.verdict for member in one.members]
+    labels = {run for member in members for run in member.runs}
+    labels |= {run for member in members if member.slowdown for run in member.slowdown.alone.runs}
+    return [run.run_id for one in concurrent for run in one.runs if run.full_label in labels]
 
 
 def _decided(connection: Connection, sets: Sequence[Set]) -> tuple[Set, ...]:
     """Return the sets with their verdicts."""
     figures = [{**(asdict(each.makespan.ratio) if each.makespan else {}), **asdict(each.disturbance)} for each in sets]
     return tuple(
-        replace(each, verdict=decision.verdict, cause=decision.cause)
+        replace(each, verdict=decision.verdict, cause=decision.cause, doubt=decision.doubt)
         for each, decision in zip(sets, decisions(connection, figures), strict=True)
     )
 
@@ -114,7 +123,7 @@ def verdict(found: Interference) -> Iterator[str]:
                     f"{listed(member.runs, 2)} {member.name}: {slow.seconds:.1f} s beside others, {slow.alone_seconds:.1f} s "
                     f"alone{part} ({listed(slow.alone.runs, 2)}){change}"
                 )
-        reason = one.cause or _percent(one.makespan.ratio.value - 1)
+        reason = one.cause or "; ".join(filter(None, (_percent(one.makespan.ratio.value - 1), one.doubt)))
         yield (
             f"Workload {', '.join(one.workloads)} took {one.makespan.together:.1f} s, its runs one after the other "
             f"{one.makespan.one_by_one:.1f} s. {_VERDICTS[one.verdict or '']}: {reason}."
@@ -185,7 +194,8 @@ def advice(found: Interference) -> str | None:
     for value, one in sorted(known, key=lambda pair: pair[0]):
         sharing = "" if one.sharing == "naive" else f", {one.sharing}"
         shown = one.cause or f"{value - 1:+.0%}"
-        groups[_ADVICE[one.verdict or ""]].append(f"{one.name} ({shown}{sharing})")
+        doubt = f"; {one.doubt}" if one.doubt else ""
+        groups[_ADVICE[one.verdict or ""]].append(f"{one.name} ({shown}{sharing}{doubt})")
     return " ".join(f"{words}: {'; '.join(some)}." for words, some in groups.items() if some) or None
 
 

@@ -116,17 +116,21 @@ class Disturbance:
     alone, beside
         Largest shares of time of a configuration, alone and beside others. A configuration that was faster beside others lost
         time alone.
-    used, cores
-        Most cores that other programs used, and cores of the hosts; ``None`` where not measured.
+    used, services, cores
+        Most cores that other programs and services of hypergauge used, and cores of the hosts; ``None`` where not measured.
     gpu_share
         Largest share of time in which other processes used the GPUs; ``None`` where not measured.
+    unmeasured
+        Where others were not measured beside some of the runs: ``host``, ``gpu``.
     """
 
     alone: float = 0.0
     beside: float = 0.0
     used: float | None = None
+    services: float | None = None
     cores: float | None = None
     gpu_share: float | None = None
+    unmeasured: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,8 @@ class Set:
         explain the change; ``None`` without a makespan.
     cause
         What disturbed it, as a clause.
+    doubt
+        What the verdict takes for granted, since it was not measured, as a clause.
     """
 
     sharing: str
@@ -161,6 +167,7 @@ class Set:
     disturbance: Disturbance = field(default_factory=Disturbance)
     verdict: str | None = None
     cause: str | None = None
+    doubt: str | None = None
 
     @property
     def name(self) -> str:
@@ -192,7 +199,7 @@ class Interference:
     left_out
         Excluded runs.
     disturbed
-        Facts of other programs that may have cost the runs much of their time.
+        Facts of other programs that cost the runs much of their time, or may have, since they were not measured.
     """
 
     metric: str

@@ -96,7 +96,7 @@ def undisturbed(
 
 
 def _reason(run: RunInfo, contention: Contention) -> Reason:
-    values = {"used": contention.used, "cores": contention.cores, "gpu_share": contention.gpu_share}
+    values = {name: getattr(contention, name) for name in ("used", "services", "cores", "gpu_share")}
     return Reason("other_programs", {"run": run.full_label, **values})
 
 
@@ -228,11 +228,12 @@ class _Group:
             if theirs := [run.duration for run in solos if run.duration]:
                 alone.append(1 - statistics.fmean(run.duration or 0.0 for run in mine) / statistics.fmean(theirs))
             shares += [contention[run.run_id] for run in (*mine, *solos) if run.run_id in contention]
-        most = (
-            max((value for one in shares if (value := getattr(one, name)) is not None), default=None)
-            for name in ("used", "cores", "gpu_share")
-        )
-        return Disturbance(max(alone), max(beside), *most)
+        most = {
+            name: max((value for one in shares if (value := getattr(one, name)) is not None), default=None)
+            for name in ("used", "services", "cores", "gpu_share")
+        }
+        unmeasured = {where for one in shares for where in one.unmeasured}
+        return Disturbance(max(alone), max(beside), **most, unmeasured=tuple(sorted(unmeasured)))
 
     def _times(
         self, repetition: ConcurrentRuns, runs: Sequence[RunInfo], solos: Sequence[RunInfo], over: str
@@ -290,7 +291,10 @@ class _Group:
 
 
 def _delay(contention: Mapping[str, Contention], runs: Iterable[RunInfo]) -> float:
-    """Return the mean share of their time that other programs may have cost runs; 0 where it is unknown."""
+    """Return the mean share of their time that other programs are known to have cost runs at most.
+
+    It is 0 where it is unknown, which `Contention.unmeasured` tells.
+    """
     delays = [one.delay for run in runs if (one := contention.get(run.run_id)) and one.delay is not None]
     return statistics.fmean(delays) if delays else 0.0
 

@@ -127,6 +127,8 @@ class Quality:
     other_cores, cores
         Cores that other programs used of those of its hosts; see the view ``run_contention``. ``None`` before its summary is
         stored.
+    service_cores
+        Cores that services of hypergauge used; ``None`` where these are too few to count.
     disturbed
         Whether other programs may have cost too much of its time to decide anything.
     """
@@ -144,6 +146,7 @@ class Quality:
     overhead: float | None
     other_cores: float | None = None
     cores: float | None = None
+    service_cores: float | None = None
     disturbed: bool = False
 
     @property
@@ -268,7 +271,8 @@ def qualities(connection: Connection, run_ids: Sequence[str]) -> list[Quality]:
         with requested as (select %s::text[] as runs)
         select run_id, coverage, interval_seconds, coalesce(found.listeners, '{}') as listeners, intervals,
                coalesce(exporters = '{}', false) as unmeasured, q.simulated, profiled, shared, throttled, overhead,
-               c.other_cores + c.other_run_cores as other_cores, c.cores, coalesce(c.delay > delay_limit(), false) as disturbed
+               c.other_cores + c.other_run_cores as other_cores, c.cores,
+               case when busy_services(c.service_cores) > 0 then c.service_cores end as service_cores, coalesce(c.delay > delay_limit(), false) as disturbed
         from run_quality q join runs using (run_id)
         left join lateral (select * from run_contention where run_id = q.run_id and runs.summarised offset 0) c (id) on true
         left join (select l.* from requested cross join lateral run_listeners(runs) l) found using (run_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.world import World
 
-__all__ = ["SECONDS", "gpu_processes", "host", "process"]
+__all__ = ["SECONDS", "gpu_processes", "gpu_run", "host", "process"]
 
 SECONDS = 20
 
@@ -45,3 +45,11 @@ def gpu_processes(
     for name, value in (("processes", processes), ("memory_bytes", memory), ("sm_utilization_ratio", share)):
         if value is not None:
             world.write(world.gauge(f"bench_gpu_other_{name}", times, [value] * seconds, labels, "nvml"))
+
+
+def gpu_run(world: World, run: str, start: float, gpu: str, share: float | None, *, seconds: int = SECONDS) -> None:
+    """Write the use of a GPU by a run."""
+    times, labels = _times(start, seconds), {"UUID": gpu, "run_id": run}
+    world.write(world.gauge("bench_gpu_run_processes", times, [1.0] * seconds, labels, "nvml"))
+    if share is not None:
+        world.write(world.gauge("bench_gpu_run_sm_utilization_ratio", times, [share] * seconds, labels, "nvml"))

@@ -47,7 +47,8 @@ def cost_text(block: Block) -> str:
     change = block.cost.ratio - 1
     word = "longer" if change > 0 else "shorter"
     lost = f", {duration(block.lost)} lost" if block.lost else ""
-    return f"{abs(change):.0%} {word} than alone ({listed(block.cost.alone, 2)}){lost}"
+    doubt = f"; {block.cost.doubt}" if block.cost.doubt else ""
+    return f"{abs(change):.0%} {word} than alone ({listed(block.cost.alone, 2)}){lost}{doubt}"
 
 
 def tooltip(found: Ledger, block: Block) -> str:

@@ -117,6 +117,8 @@ class Cost:
         CPU time beside them relative to the CPU time alone.
     disturbed
         Whether other programs may have cost much of the time.
+    doubt
+        That others were not measured, as a clause; ``None`` where they were.
     """
 
     run_id: str
@@ -125,6 +127,7 @@ class Cost:
     alone: Sequence[str]
     cpu_ratio: float | None = None
     disturbed: bool = False
+    doubt: str | None = None
 
 
 def placed_runs(connection: Connection, run_ids: Sequence[str]) -> list[PlacedRun]:

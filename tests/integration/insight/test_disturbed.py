@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypergauge.insight.sharing.collocation import advice, facts, interference, 
 from hypergauge.insight.sharing.interference import Interference
 from hypergauge.sql.queries.contention import decisions
 from hypergauge.sql.queries.notices import chart_notices, notices
-from tests.support.contention import gpu_processes, host, process
+from tests.support.contention import gpu_processes, gpu_run, host, process
 from tests.support.world import World, one
 
 START = time.time() // 60 * 60 - 7200
@@ -19,6 +20,7 @@ GPU = "GPU-1"
 QUIET = {"busy": 1.1, "idle": 0.9, "pressure": 0.1}
 QUIET_PAIR = {"busy": 2.0, "idle": 0.0, "pressure": 0.6}
 FULL = {"busy": 2.0, "idle": 0.0, "pressure": 1.0}
+LARGE = {"busy": 2.0, "idle": 30.0, "pressure": 0.4}
 
 
 class Laboratory:
@@ -26,19 +28,27 @@ class Laboratory:
 
     def __init__(self, world: World, gpu: str | None) -> None:
         self.world, self.gpu, self.runs = world, gpu, dict[tuple[int, str], str]()
-        self.clock, self.attempt = START, 1
+        self.clock, self.attempt, self.share = START, 1, 0.0
+        self.measured = {"host", "process", "gpu"}
 
     def workload(self, workload: int, seconds: dict[str, int], cores: float, **host_of: Any) -> None:
         """Run configurations for their seconds at this many cores each, beside what the host does."""
         longest = max(seconds.values())
-        host(self.world, self.clock, seconds=longest, **host_of)
         for position, (name, lasted) in enumerate(seconds.items(), 1):
             run = self.world.run(
                 self.clock, self.clock + lasted, workload=workload, position=position, attempt=self.attempt, gpu=self.gpu,
                 name=name, command=f"{name}.py",
             )  # fmt: skip
-            process(self.world, run, self.clock, cores, seconds=lasted)
+            if "process" in self.measured:
+                process(self.world, run, self.clock, cores, seconds=lasted)
             self.runs[workload, name] = run
+        if "host" in self.measured:
+            host(self.world, self.clock, seconds=longest, **host_of)
+        if "gpu" in self.measured and self.gpu:
+            busy = self.share > 0
+            gpu_processes(
+                self.world, self.clock, self.gpu, processes=busy, memory=3e9 * busy, share=self.share, seconds=longest
+            )
         self.clock += longest + 30
 
     def interference(self) -> Interference:
@@ -71,7 +81,125 @@ def test_on_a_quiet_host_there_is_a_verdict(laboratory: Laboratory) -> None:
     assert [one.verdict for one in found.sets] == ["collocate"]
     assert advice(found) == "Collocate: a + b (-40%)."
     assert "saved 40% of the time" in laboratory.sentence()
-    assert "other_programs" not in laboratory.codes()
+    assert not {"other_programs", "others_unmeasured"} & laboratory.codes().keys()
+
+
+@pytest.mark.parametrize(
+    ("measured", "where", "doubt"),
+    [
+        ({"process", "gpu"}, ["host"], "other programs on the host were not measured"),
+        ({"gpu"}, ["host"], "other programs on the host were not measured"),
+        ({"host", "process"}, ["gpu"], "other processes on the GPUs were not measured"),
+        (set(), ["gpu", "host"], "other programs on the host and its GPUs were not measured"),
+    ],
+)
+def test_a_verdict_names_what_was_not_measured_and_how_to_measure_it(
+    laboratory: Laboratory, measured: set[str], where: list[str], doubt: str
+) -> None:
+    laboratory.measured = measured
+    quiet(laboratory)
+    found = laboratory.interference()
+    assert [one.verdict for one in found.sets] == ["collocate"]
+    assert advice(found) == f"Collocate: a + b (-40%; {doubt})."
+    [*_, line] = verdict(found)
+    assert line.endswith(f"Collocation paid: 40% shorter; {doubt}.")
+    assert f"; {doubt}" in laboratory.sentence()
+    assert list(found.as_dict()["sets"][0]["disturbance"]["unmeasured"]) == where
+    shown = [one for one in notices(laboratory.world.connection, facts(found)) if one.code == "others_unmeasured"]
+    assert {one.values["where"]: one.values["exporters"] for one in shown} == {
+        each: {"host": ["host", "process"], "gpu": ["nvml"]}[each] for each in where
+    }
+    assert all(one.runs == ["20/1/1", "20/2/1", "20/3/1", "20/3/2"] for one in shown)
+
+
+def test_runs_that_an_earlier_release_summarized_count_as_unmeasured(laboratory: Laboratory) -> None:
+    quiet(laboratory)
+    laboratory.interference()
+    laboratory.world.connection.execute("delete from stored_contention")
+    found = interference(laboratory.world.connection, ["20"])
+    doubt = "other programs on the host and its GPUs were not measured"
+    assert advice(found) == f"Collocate: a + b (-40%; {doubt})."
+    assert f"; {doubt}" in laboratory.sentence()
+
+
+@pytest.mark.parametrize("unmeasured", [1, 3])
+def test_one_unmeasured_side_is_enough_for_a_doubt(laboratory: Laboratory, unmeasured: int) -> None:
+    for workload, seconds, use in ((1, {"a": 10}, QUIET), (2, {"b": 10}, QUIET), (3, {"a": 12, "b": 12}, QUIET_PAIR)):
+        laboratory.measured = {"gpu"} if workload == unmeasured else {"host", "process", "gpu"}
+        laboratory.workload(workload, seconds, 0.95, **use)
+    found = laboratory.interference()
+    assert "other programs on the host were not measured" in str(advice(found))
+    assert "other programs on the host were not measured" in laboratory.sentence()
+    assert laboratory.codes()["others_unmeasured"] == (["20/1/1"] if unmeasured == 1 else ["20/3/1", "20/3/2"])
+
+
+def test_a_busy_host_of_which_no_process_was_measured_allows_no_verdict(laboratory: Laboratory) -> None:
+    laboratory.measured = {"host", "gpu"}
+    for workload, seconds in ((1, {"a": 15}), (2, {"b": 15}), (3, {"a": 20, "b": 20})):
+        laboratory.workload(workload, seconds, 0.5, **FULL)
+    found = laboratory.interference()
+    cause = "other programs on the host were not measured, and something may have slowed its runs"
+    assert [(one.verdict, one.cause) for one in found.sets] == [("disturbed", cause)]
+    assert f"is undecided: {cause}" in laboratory.sentence()
+    assert laboratory.codes()["others_unmeasured"] == ["20/1/1", "20/2/1", "20/3/1", "20/3/2"]
+
+
+def test_free_cores_allow_a_verdict_whoever_used_the_others(laboratory: Laboratory) -> None:
+    laboratory.measured = {"host", "gpu"}
+    for workload, seconds in ((1, {"a": 10}), (2, {"b": 10}), (3, {"a": 12, "b": 12})):
+        laboratory.workload(workload, seconds, 0.5, **LARGE)
+    found = laboratory.interference()
+    assert (found.sets[0].verdict, advice(found)) == ("collocate", "Collocate: a + b (-40%).")
+    assert "others_unmeasured" not in laboratory.codes()
+
+
+def test_busy_services_disturb_runs_like_other_programs(laboratory: Laboratory) -> None:
+    for workload, seconds in ((1, {"a": 15}), (2, {"b": 15}), (3, {"a": 20, "b": 20})):
+        laboratory.workload(workload, seconds, 0.7 / len(seconds), **FULL, services=1.2)
+    found = laboratory.interference()
+    assert [one.verdict for one in found.sets] == ["disturbed"]
+    assert advice(found) == "Undecided: a + b (services of hypergauge used 1.2 of 2 cores)."
+    assert "undecided: services of hypergauge used 1.2 of 2 cores" in laboratory.sentence()
+    shown = notices(laboratory.world.connection, facts(found))
+    [text] = [notice.text for notice in shown if notice.code == "other_programs"]
+    assert "20/1/1 (services of hypergauge used 1.2 of 2 cores)" in text
+    laboratory.attempt = 2
+    quiet(laboratory)
+    shown = notices(laboratory.world.connection, facts(laboratory.interference()))
+    assert any("disturbed 20/1/1@1: services of hypergauge used 1.2 of 2 cores" in one.text for one in shown)
+
+
+def test_light_services_disturb_nothing(laboratory: Laboratory) -> None:
+    laboratory.workload(1, {"a": 10}, 1.0, busy=1.3, idle=0.7, pressure=0.2, services=0.25)
+    laboratory.workload(2, {"b": 10}, 1.0, busy=1.3, idle=0.7, pressure=0.2, services=0.25)
+    laboratory.workload(3, {"a": 12, "b": 12}, 0.85, busy=2.0, idle=0.0, pressure=0.7, services=0.25)
+    found = laboratory.interference()
+    assert advice(found) == "Collocate: a + b (-40%)."
+
+
+@pytest.mark.parametrize("share", [0.6, None])
+@pytest.mark.parametrize("known", [True, False])
+def test_runs_that_did_not_declare_the_gpu_or_are_of_another_database_disturb_runs_on_it(
+    laboratory: Laboratory, share: float | None, *, known: bool
+) -> None:
+    stranger = laboratory.world.run(START, START + 200, experiment=21, name="other") if known else uuid.uuid4().hex
+    gpu_run(laboratory.world, stranger, START, GPU, share, seconds=120)
+    quiet(laboratory)
+    found = laboratory.interference()
+    assert [each.verdict for each in found.sets] == ["disturbed"]
+    assert advice(found) == "Undecided: a + b (other processes used its GPUs)."
+    assert "undecided: other processes used its GPUs" in laboratory.sentence()
+    assert laboratory.codes()["other_gpu_processes"] == ["20/1/1", "20/2/1", "20/3/1", "20/3/2"]
+
+
+def test_repetitions_beside_such_runs_are_left_out_where_others_are_quiet(laboratory: Laboratory) -> None:
+    gpu_run(laboratory.world, uuid.uuid4().hex, START, GPU, 0.6, seconds=120)
+    quiet(laboratory)
+    laboratory.attempt, laboratory.clock = 2, START + 200
+    quiet(laboratory)
+    found = laboratory.interference()
+    assert (found.sets[0].verdict, found.sets[0].repetitions) == ("collocate", 1)
+    assert sorted(left.runs for left in found.left_out) == [("20/1/1@1",), ("20/2/1@1",), ("20/3/1@1", "20/3/2@1")]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +246,11 @@ def test_a_run_that_was_faster_beside_others_makes_its_baseline_doubtful(laborat
 
 
 def test_processes_on_the_gpu_are_named_as_the_cause(laboratory: Laboratory) -> None:
-    gpu_processes(laboratory.world, START, GPU, processes=1, memory=3e9, share=0.5)
-    quiet(laboratory)
+    laboratory.share = 0.5
+    laboratory.workload(1, {"a": 10}, 1.0, **QUIET)
+    laboratory.share = 0.0
+    laboratory.workload(2, {"b": 10}, 1.0, **QUIET)
+    laboratory.workload(3, {"a": 12, "b": 12}, 0.95, **QUIET_PAIR)
     found = laboratory.interference()
     assert [each.verdict for each in found.sets] == ["disturbed"]
     assert advice(found) == "Undecided: a + b (other processes used its GPUs)."

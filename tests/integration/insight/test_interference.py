@@ -15,6 +15,7 @@ from hypergauge.sql.ingest.software import SpanRecord, store_spans
 from tests.conftest import Command
 from tests.support.world import World
 
+UNMEASURED = "other programs on the host and its GPUs were not measured"
 ALONE = {"narrow": 20.0, "wide": 30.0, "deep": 10.0}
 
 
@@ -110,7 +111,7 @@ def test_known_slowdowns_come_out_with_intervals_that_hold_them(laboratory: Labo
     assert pair["makespan_seconds"]["ratio"] == pytest.approx(33 / 50, rel=0.03)
     assert twice["makespan_seconds"]["ratio"] == pytest.approx(30 / 40, rel=0.03)
     assert pair["throughput"]["runs_per_second"]["together"] == pytest.approx(2 / 33, rel=0.03)
-    assert found["advice"] == "Collocate: narrow + wide (-34%); narrow + narrow (-25%)."
+    assert found["advice"] == f"Collocate: narrow + wide (-34%; {UNMEASURED}); narrow + narrow (-25%; {UNMEASURED})."
     # A part of a workload is not alone, and an experiment is all of its workloads.
     assert report_of(bench, "20/1", "20/2", "20/3/1", "20/4/2@3") == found
 
@@ -125,7 +126,7 @@ def test_one_repetition_has_no_interval_and_is_marked(laboratory: Laboratory, be
     assert "narrow wide naive 1 + 1 alone 20.0 s 1:00 3.00x" in words
     assert "No interval for narrow + wide (20/3)" in words
     assert "narrow + wide naive 20/3 1:00 50.0 s +20% 120 runs/h (144)" in words
-    assert words.endswith("Do not collocate: narrow + wide (+20%).")
+    assert words.endswith(f"Do not collocate: narrow + wide (+20%; {UNMEASURED}).")
 
 
 def test_failed_repetitions_are_named_and_not_used(laboratory: Laboratory, bench: Command) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.contention import SECONDS, gpu_processes, host, process
+from tests.support.contention import SECONDS, gpu_processes, gpu_run, host, process
 from tests.support.world import World, one, rows
 
 START = time.time() // 60 * 60 - 7200
@@ -79,10 +79,30 @@ def test_the_delay_is_bounded_by_waiting_and_by_the_cores_of_others(
     assert contention(world, run)[-1] == pytest.approx(delay)
 
 
-def test_without_the_process_exporter_the_cores_of_others_are_unknown(world: World) -> None:
+@pytest.mark.parametrize(
+    ("services", "delay"), [(0.3, 0.1), (0.4, 0.15), (1.2, 0.55)], ids=["those of one stack", "a few more", "busy ones"]
+)
+def test_busy_services_count_among_the_cores_of_others(world: World, services: float, delay: float) -> None:
     run = world.run(START, START + SECONDS)
-    host(world, START, busy=1.9, idle=0.1, pressure=1.0)
-    assert contention(world, run) == (pytest.approx(2), None, 0, None, None, 0, None)
+    host(world, START, busy=2.0, idle=0.0, pressure=1.0, services=services)
+    process(world, run, START, 1.8 - services)
+    *_, other, service_cores, _, found = contention(world, run)
+    assert (other, service_cores, found) == pytest.approx((0.2, services, delay))
+
+
+@pytest.mark.parametrize(("pressure", "delay"), [(0.97, 0.97), (0.05, 0.05), (None, 0.9)])
+def test_without_the_process_exporter_all_waiting_may_have_been_for_others(
+    world: World, pressure: float | None, delay: float
+) -> None:
+    run = world.run(START, START + SECONDS)
+    host(world, START, busy=1.9, idle=0.1, pressure=pressure)
+    assert contention(world, run) == (pytest.approx(2), None, 0, None, None, 0, pytest.approx(delay))
+    # Earlier releases stored no delay.
+    world.connection.execute("update stored_contention set delay = null")
+    assert one(world, CONTENTION, run)[-1] == (None if pressure is None else pytest.approx(pressure))
+
+
+def test_without_the_exporters_host_and_process_nothing_is_known(world: World) -> None:
     unmeasured = world.run(START + 500, START + 600, position=2)
     assert contention(world, unmeasured) == (None, None, 0, None, None, 0, None)
 
@@ -102,3 +122,21 @@ def test_processes_outside_runs_on_the_gpu_may_cost_the_time_of_their_kernels(
         world, "select run_id, gpu_other_processes, gpu_other_memory, gpu_other_share, delay from run_contention"
     )
     assert sorted(found) == sorted([(run, 1, 3e9, pytest.approx(delay), pytest.approx(delay)), (idle, 0, 0, 0, 0)])
+
+
+def test_kernels_of_runs_of_other_workloads_count_for_the_time_in_common(world: World) -> None:
+    run = world.run(START, START + SECONDS, gpu=GPU)
+    partner = world.run(START, START + SECONDS, position=2, gpu=GPU)
+    declared = world.run(START + SECONDS / 2, START + SECONDS, experiment=21, gpu=GPU)
+    undeclared = world.run(START, START + SECONDS, experiment=22)
+    elsewhere = world.run(START, START + SECONDS, experiment=23, gpu="GPU-2")
+    gpu_run(world, run, START, GPU, 0.3)
+    gpu_run(world, partner, START, GPU, 0.3)
+    gpu_run(world, declared, START + SECONDS / 2, GPU, 0.2, seconds=SECONDS // 2)
+    gpu_run(world, undeclared, START, GPU, 0.25)
+    gpu_run(world, elsewhere, START, "GPU-2", 0.9)
+    gpu_processes(world, START, GPU, processes=1, memory=3e9, share=0.1)
+    world.connection.execute("select summarise(run_id) from runs")
+    assert one(world, "select gpu_other_share, delay from run_contention where run_id = %s", run) == pytest.approx(
+        (0.1 + 0.1 + 0.25, 0.45), abs=0.02
+    )

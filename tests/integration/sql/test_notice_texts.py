@@ -129,13 +129,18 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     ),
     ("shared_resource", RUNS, {}, "20/1/1, 20/2/1 shared the GPU or host with other runs."),
     (
-        "other_programs", RUNS, {"other_cores": [1.8, 12], "cores": [2, 64], "delays": [0.6, 0.3]},
+        "other_programs", RUNS, {"other_cores": [1.8, 12], "service_cores": [0.3, None], "cores": [2, 64], "delays": [0.6, 0.3]},
         ("Other programs used the cores of 20/1/1 (1.8 of 2 cores), 20/2/1 (12.0 of 64 cores): stop them and repeat the runs; "
         "`bench schedule --quiet-host` waits."),
     ),
     (
         "other_gpu_processes", RUNS, {"shares": [0.4, 1.0]},
-        "Processes outside all runs used the GPUs of 20/1/1 (40%), 20/2/1 (100%): end them and repeat the runs.",
+        "Other processes used the GPUs of 20/1/1 (40%), 20/2/1 (100%): end them and repeat the runs.",
+    ),
+    (
+        "others_unmeasured", RUNS, {"where": "host", "exporters": ["host", "process"]},
+        ("Other programs on the host were not measured beside 20/1/1, 20/2/1, and may have changed the times: "
+        "repeat them with host and process in the column Listeners."),
     ),
     (
         "energy_divided", RUNS, {},
@@ -208,6 +213,16 @@ FORMS: list[tuple[str, list[str], dict[str, Any], str]] = [
         "measuring_costs", RUNS[:1], {"most": 0.0, "command": "", "repetitions": 4},
         "20/1/1: measuring makes a training at most 0.0% slower on this host (95% sure, by 4 repetitions of another user's training).",
     ),
+    (
+        "other_programs", RUNS, {"other_cores": [0.1, 12], "service_cores": [1.2, 8], "cores": [2, 64], "delays": [0.6, 0.3]},
+        ("Other programs used the cores of 20/1/1 (services of hypergauge used 1.2 of 2 cores), "
+        "20/2/1 (other programs used 12.0 of 64 cores, services of hypergauge 8.0): stop them and repeat the runs; "
+        "`bench schedule --quiet-host` waits."),
+    ),
+    (
+        "others_unmeasured", RUNS[:1], {"where": "gpu", "exporters": []},
+        "Other processes on the GPUs were not measured beside 20/1/1, and may have changed the times.",
+    ),
 ]  # fmt: skip
 REASONS: list[tuple[str, dict[str, Any], str]] = [
     ("no_axis", {"align": "phase:warm up"}, "it has no phase warm up"),
@@ -241,7 +256,7 @@ REASONS: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("host_used_by_others", {"run": "20/1/1", "others": ["21/1/1"]}, "21/1/1 ran on the host of 20/1/1, too"),
     ("gpu_used_by_others", {"run": "20/1/1", "others": ["21/1/1", "21/1/2"]}, "21/1/1, 21/1/2 used the GPU of 20/1/1, too"),
-    ("other_programs", {"run": "20/1/1", "used": 1.8, "cores": 2, "gpu_share": 0.0}, "other programs disturbed 20/1/1: 1.8 of 2 cores"),
+    ("other_programs", {"run": "20/1/1", "used": 1.8, "services": 0.2, "cores": 2, "gpu_share": 0.0}, "other programs disturbed 20/1/1: 1.8 of 2 cores"),
     ("never_overlapped", {}, "the runs never overlapped all at once"),
 ]  # fmt: skip
 
@@ -269,6 +284,21 @@ def test_a_run_that_ended_early_lasted_as_long_as_in_tables(world: World, second
     reason = Reason("run_ended_early", {"run": "20/1/2", "status": "failed", "seconds": seconds})
     [notice] = notices(world.connection, [Fact("not_aligned", RUNS[:1], reason.as_dict())])
     assert notice.text == f"20/1/1 is left out: 20/1/2 failed after {duration(seconds)}."
+
+
+@pytest.mark.parametrize(
+    ("used", "services", "text"),
+    [
+        (0.1, 1.2, "other programs disturbed 20/1/1: services of hypergauge used 1.2 of 2 cores"),
+        (0.5, 0.6, "other programs disturbed 20/1/1: other programs used 0.5 of 2 cores, services of hypergauge 0.6"),
+        (None, None, "other programs on the host were not measured beside 20/1/1, and may have disturbed it"),
+    ],
+)
+def test_what_disturbed_a_run_is_named(world: World, used: float | None, services: float | None, text: str) -> None:
+    values = {"run": "20/1/1", "used": used, "services": services, "cores": 2, "gpu_share": None}
+    reason = Reason("other_programs", values)
+    [notice] = notices(world.connection, [Fact("not_compared", RUNS[:1], {"reasons": [reason.as_dict()]})])
+    assert notice.text == f"Left out: {text}."
 
 
 def test_a_failure_without_a_cause_has_its_status(world: World) -> None:

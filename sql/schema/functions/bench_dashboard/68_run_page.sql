@@ -12,7 +12,7 @@ returns table (what text, value text) language sql stable rows 20 as $$
     from runs r join workloads w using (workload_id) join experiments e using (experiment_id)
     left join lateral (select coverage, interval_seconds, throttled, overhead from run_quality
                        where run_id = r.run_id and r.summarised) q on true
-    left join lateral (select cores, other_cores + other_run_cores as used, delay from run_contention
+    left join lateral (select cores, other_cores + other_run_cores as used, service_cores as services, delay from run_contention
                        where run_id = r.run_id and r.summarised) c on true
     cross join lateral (values
         (1, 'run', concat_ws(' ', run_label(w, r), nullif(r.name, ''))),
@@ -31,6 +31,8 @@ returns table (what text, value text) language sql stable rows 20 as $$
                                    || 'every ' || round(q.interval_seconds::numeric, 1) || ' s' end),
         (13, 'overhead', round(100 * q.overhead::numeric, 1) || ' % of the host''s cores, for the exporters'),
         (14, 'other programs', notice_cores(c.used::numeric, c.cores::numeric)
+                               || case when busy_services(c.services) > 0
+                                       then format(', services of hypergauge %s', round(c.services::numeric, 1)) else '' end
                                || ', which may have cost ' || notice_percent(c.delay::numeric) || ' of its time'),
         (15, 'throttled', case when q.throttled then 'the clocks of its GPUs were kept down at some time' end),
         (16, 'throughput', (

@@ -5,12 +5,12 @@
 --
 -- `configuration` is that of the run without its neighbours, `way` how it shares GPUs, `beside` the number of other runs in the
 -- pass. `cpu` are the seconds of CPU time of the run, `delay` is that of `run_contention`, `used` the cores that other programs
--- used of `cores`, `gpu_share` the share of time in which other processes used its GPUs. `shown` tells whether one of the pass is
--- among these runs, `counts` whether all of it finished beside each other and beside no others, `shares` whether they shared a GPU.
+-- used of `cores`, `services` those of hypergauge's services, `gpu_share` the share of time in which other processes used its GPUs,
+-- `unmeasured` is that of `unmeasured_others`. `shown` tells whether one of the pass is among these runs, `counts` whether all of it finished beside each other and beside no others, `shares` whether they shared a GPU.
 create or replace function bench_internal.sharing_runs(p_runs text[])
 returns table (run_id text, name text, label text, nth integer, configuration text, way text, simulated boolean, seconds float8,
-               cpu float8, delay float8, used float8, cores float8, gpu_share float8, pass text, pass_seconds float8, beside bigint,
-               shown boolean, counts boolean, shares boolean)
+               cpu float8, delay float8, used float8, services float8, cores float8, gpu_share float8, unmeasured text[], pass text,
+               pass_seconds float8, beside bigint, shown boolean, counts boolean, shares boolean)
 language sql stable as $$
     with requested as materialized (
         select r.run_id, r.workload_id, r.name, run_label(w, r) as label, r.position, r.status, r.host, r.devices,
@@ -43,30 +43,37 @@ language sql stable as $$
         from passed group by pass
     )
     select r.run_id, coalesce(nullif(r.name, ''), r.label), r.label, r.position, r.configuration, r.way, r.simulated,
-           extract(epoch from r.ended_at - r.started_at)::float8, u.cpu, c.delay, c.other_cores + c.other_run_cores, c.cores, c.gpu_other_share,
-           pass, p.seconds, p.beside, p.shown, p.counts, p.shares
+           extract(epoch from r.ended_at - r.started_at)::float8, u.cpu, c.delay, c.other_cores + c.other_run_cores, c.service_cores, c.cores,
+           c.gpu_other_share, case when p.counts then unmeasured_others(r.run_id) end, pass, p.seconds, p.beside, p.shown, p.counts, p.shares
     from passed r join passes p using (pass)
     left join (select run_id, total as cpu from run_summary_of(array(select run_id from requested), '{cpu_usage}')
                where scope = 'process' and metric is null) u using (run_id)
     left join lateral (select * from run_contention where run_id = r.run_id and p.counts offset 0) c on true
 $$;
 
+-- Return the words of lists, each once, from a text with commas between them.
+create or replace function bench_internal.distinct_words(p_words text) returns text[] language sql immutable as $$
+    select array(select distinct word from unnest(string_to_array(p_words, ',')) word where word <> '' order by word)
+$$;
+
 -- Return the members of the sets of runs beside each other, some of them among these runs: the runs of a configuration in all
 -- repetitions, of which each pass has `copies`, with their mean duration, and the durations and labels of the same runs alone,
 -- which are null where it never ran alone. Of repetitions, those count that other programs did not disturb, if there are any. `cpu`
 -- and `alone_cpu` are means of CPU seconds; `delay` and `alone_delay` the shares of their time that other programs may have cost,
--- `used` the cores that these used at most of `cores`, `gpu_share` the largest share of time in which other processes used the
--- GPUs. `members` names the set, `together` has the seconds of its repetitions.
+-- `used` the cores that these used at most of `cores`, `services` those of hypergauge's services, `gpu_share` the largest share of time
+-- in which other processes used the GPUs; `unmeasured` is where others were not measured beside one of the runs. `members` names the set, `together` has the seconds of its repetitions.
 create or replace function bench_internal.sharing_members(p_runs text[])
 returns table (members text, shares boolean, together float8[], runs text[], name text, label text, nth integer, way text,
                simulated boolean, copies bigint, seconds float8, alone float8[], alone_labels text[], cpu float8, alone_cpu float8,
-               delay float8, alone_delay float8, used float8, cores float8, gpu_share float8) language sql stable as $$
+               delay float8, alone_delay float8, used float8, services float8, cores float8, gpu_share float8, unmeasured text[])
+language sql stable as $$
     with counted as materialized (
         select *, coalesce(max(delay) over (partition by pass) > delay_limit(), false) as disturbed
         from sharing_runs(p_runs) where counts
     ), alone as materialized (
         select configuration, way, array_agg(seconds) as seconds, array_agg(label order by nth, label) as labels,
-               mean_of_all(array_agg(cpu)) as cpu, avg(delay) as delay, max(used) as used, max(cores) as cores, max(gpu_share) as gpu_share
+               mean_of_all(array_agg(cpu)) as cpu, avg(delay) as delay, max(used) as used, max(services) as services, max(cores) as cores,
+               max(gpu_share) as gpu_share, distinct_words(string_agg(array_to_string(unmeasured, ','), ',')) as unmeasured
         from (select *, bool_and(disturbed) over (partition by configuration, way) as never_quiet
               from counted where beside = 0 and seconds > 0) x
         where not disturbed or never_quiet group by configuration, way
@@ -86,13 +93,14 @@ returns table (members text, shares boolean, together float8[], runs text[], nam
     select s.members, s.shares, s.together, m.runs, m.name, m.label, m.nth, m.way, m.simulated, cardinality(m.runs) / s.repetitions,
            m.seconds, a.seconds, a.labels, m.cpu, a.cpu, m.delay,
            -- A run beside others cannot be faster than alone, unless something slowed it down alone.
-           greatest(a.delay, 1 - m.seconds / (select avg(s) from unnest(a.seconds) s)), greatest(m.used, a.used), greatest(m.cores, a.cores),
-           greatest(m.gpu_share, a.gpu_share)
+           greatest(a.delay, 1 - m.seconds / (select avg(s) from unnest(a.seconds) s)), greatest(m.used, a.used), greatest(m.services, a.services),
+           greatest(m.cores, a.cores), greatest(m.gpu_share, a.gpu_share), distinct_words(concat_ws(',', array_to_string(m.unmeasured, ','), array_to_string(a.unmeasured, ',')))
     from sets s
     cross join lateral (
         select c.configuration, c.way, array_agg(c.run_id) as runs, min(c.name) as name, min(c.label) as label, min(c.nth) as nth,
                bool_or(c.simulated) as simulated, avg(c.seconds) as seconds, mean_of_all(array_agg(c.cpu)) as cpu,
-               avg(c.delay) as delay, max(c.used) as used, max(c.cores) as cores, max(c.gpu_share) as gpu_share
+               avg(c.delay) as delay, max(c.used) as used, max(c.services) as services, max(c.cores) as cores, max(c.gpu_share) as gpu_share,
+               distinct_words(string_agg(array_to_string(c.unmeasured, ','), ',')) as unmeasured
         from passes p join counted c using (pass) where p.members = s.members group by c.configuration, c.way) m
     left join lateral (select * from alone a where a.configuration = m.configuration and a.way in ('-', m.way)
                        order by a.way <> '-' limit 1) a on true
@@ -101,11 +109,12 @@ $$;
 -- Return what the runs beside them cost these runs, on the mean of all repetitions: `ratio` is the time beside them relative to the
 -- time alone, `lost` the share of the run's time that a slowdown took, and `alone` has the labels of the runs alone. Runs that never
 -- ran alone are missing. `cpu_ratio` is that of CPU times: it grows with contention for caches and memory, but not with waiting for a
--- core. Where other programs may have cost much of the time, `lost` is 0.
+-- core. Where other programs may have cost much of the time, `lost` is 0; `doubt` is that of `unmeasured_text`.
 create or replace function bench_dashboard.run_costs(p_runs text[])
-returns table (run_id text, ratio float8, lost float8, alone text[], cpu_ratio float8, disturbed boolean) language sql stable as $$
+returns table (run_id text, ratio float8, lost float8, alone text[], cpu_ratio float8, disturbed boolean, doubt text)
+language sql stable as $$
     select one, x.ratio, case when d.disturbed then 0 else greatest(0, 1 - 1 / nullif(x.ratio, 0)) end,
-           m.alone_labels, m.cpu / nullif(m.alone_cpu, 0), d.disturbed
+           m.alone_labels, m.cpu / nullif(m.alone_cpu, 0), d.disturbed, unmeasured_text(m.unmeasured)
     from sharing_members(p_runs) m
     cross join lateral (select m.seconds / avg(s) as ratio from unnest(m.alone) s) x
     cross join lateral (select coalesce(greatest(m.delay, m.alone_delay) > delay_limit(), false) as disturbed) d
@@ -131,20 +140,25 @@ returns text language sql immutable as $$
 $$;
 
 -- Return the cause of the verdict `disturbed` as a clause. Less than a tenth of the cores explains nothing.
-create or replace function bench_internal.disturbance_text(p_used float8, p_cores float8, p_gpu_share float8) returns text
-language sql immutable as $$
+create or replace function bench_internal.disturbance_text(p_used float8, p_services float8, p_cores float8, p_gpu_share float8,
+                                                           p_unmeasured text[])
+returns text language sql immutable as $$
     select case when gpus_disturbed(p_gpu_share) then 'other processes used its GPUs'
-                when p_used >= 0.1 * p_cores then 'other programs used ' || notice_cores(p_used::numeric, p_cores::numeric)
+                when coalesce(p_used, 0) + busy_services(p_services) >= 0.1 * p_cores
+                then notice_used(p_used::numeric, p_services::numeric, p_cores::numeric)
+                when p_unmeasured <> '{}' then unmeasured_text(p_unmeasured) || ', and something may have slowed its runs'
                 else 'something slowed its runs alone' end
 $$;
 
 -- Return the sets of runs that shared GPUs, some of them among these runs: seconds beside each other, and the mean of one after the
 -- other, which is null where some never ran alone; `missing` names these. `ratio` is that of both with its 95 % interval, `slower` tells
 -- how much longer runs took than alone. `verdict` is that of `sharing_verdict`, `used` are the cores that other programs used at most of
--- `cores`, `gpu_share` the largest share of time in which other processes used GPUs.
+-- `cores`, `services` those of hypergauge's services, `gpu_share` the largest share of time in which other processes used GPUs;
+-- `unmeasured` is where others were not measured.
 create or replace function bench_internal.sharing_sets(p_runs text[])
 returns table (names text[], ways text, simulated boolean, repetitions bigint, together float8[], mean float8, ratio float8, low float8,
-               high float8, slower text[], missing text[], verdict text, used float8, cores float8, gpu_share float8) language sql stable as $$
+               high float8, slower text[], missing text[], verdict text, used float8, services float8, cores float8,
+               gpu_share float8, unmeasured text[]) language sql stable as $$
     with titled as materialized (
         select *, case when count(*) over (partition by members, m.name) > 1 then concat_ws(' ', m.name, label) else m.name end as title
         from sharing_members(p_runs) m
@@ -160,11 +174,12 @@ returns table (names text[], ways text, simulated boolean, repetitions bigint, t
                array_agg(format('%s %s%%', title, round(100 * (seconds / mean - 1))) order by nth) filter (where seconds > 1.02 * mean)
                    as slower,
                array_agg(title order by nth) filter (where mean is null) as missing,
-               max(delay) as delay, max(alone_delay) as alone_delay, max(used) as used, max(cores) as cores, max(gpu_share) as gpu_share
+               max(delay) as delay, max(alone_delay) as alone_delay, max(used) as used, max(services) as services, max(cores) as cores,
+               max(gpu_share) as gpu_share, distinct_words(string_agg(array_to_string(unmeasured, ','), ',')) as unmeasured
         from titled t group by members, together
     )
     select names, ways, simulated, cardinality(together), together, mean, r.value, r.low, r.high, slower, missing,
-           sharing_verdict(r.value, r.low, r.high, alone_delay, delay), used, cores, gpu_share
+           sharing_verdict(r.value, r.low, r.high, alone_delay, delay), used, services, cores, gpu_share, unmeasured
     from sets
     cross join lateral (select avg(s) as seconds, var_samp(s) as variance, count(s) as n from unnest(together) s) b
     cross join lateral ratio(b.seconds, b.variance, b.n, case when mean is not null then means end, variances, counts) r
@@ -181,11 +196,12 @@ create or replace function bench_dashboard.sharing_sentence(p_runs text[]) retur
     ), best as (
         select case when simulated then 'On simulated GPUs, ' || act else upper(left(act, 1)) || substr(act, 2) end
                || case verdict when 'even' then ' took as long as one after the other'
-                               when 'disturbed' then ' is undecided: ' || disturbance_text(used, cores, gpu_share)
+                               when 'disturbed' then ' is undecided: ' || disturbance_text(used, services, cores, gpu_share, unmeasured)
                                when 'collocate' then format(' saved %s%% of the time', round(100 * (1 - ratio)))
                                when 'apart' then format(' took %s%% longer than one after the other', round(100 * (ratio - 1)))
                                else ' differs too much between repetitions to tell whether it saved time' end
-               || case when verdict <> 'disturbed' then coalesce('; longer than alone: ' || some_of(slower), '') else '' end
+               || case when verdict <> 'disturbed' then concat('; longer than alone: ' || some_of(slower), '; ' || unmeasured_text(unmeasured))
+                       else '' end
                || case when repetitions = 1 then ' (measured once).' else format(' (%s repetitions).', repetitions) end as sentence
         from sets where ratio is not null order by verdict = 'disturbed', ratio limit 1
     ), counted as (

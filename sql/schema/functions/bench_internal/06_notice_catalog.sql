@@ -45,8 +45,9 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('throttled', 'warning', '{shares}', 'throttled GPU clocks, with the share of the time'),
            ('exporter_overhead', 'warning', '{shares}', 'exporters that took more than 1 % of the host''s cores'),
            ('shared_resource', 'warning', '{}', 'other runs on the same GPU or host'),
-           ('other_programs', 'warning', '{other_cores,cores,delays}', 'programs outside the runs'' workloads that may have cost them much of their time: cores that they used, those of the hosts, and the most of its time that each run may have lost'),
-           ('other_gpu_processes', 'warning', '{shares}', 'processes outside all runs on the GPUs, with the share of time in which their kernels ran'),
+           ('other_programs', 'warning', '{other_cores,service_cores,cores,delays}', 'programs outside the runs'' workloads that may have cost them much of their time: cores that they used, those of hypergauge''s services, those of the hosts, and the most of its time that each run may have lost'),
+           ('other_gpu_processes', 'warning', '{shares}', 'processes outside the runs'' workloads on the GPUs, with the share of time in which their kernels ran'),
+           ('others_unmeasured', 'warning', '{where,exporters}', 'runs of a verdict beside which other programs were not measured: `where` is `host` or `gpu`, `exporters` measure them'),
            ('energy_divided', 'warning', '{}', 'runs with an equal part of the energy of several processes, such as MPS clients'),
            ('idle_power_unknown', 'warning', '{}', 'runs whose energy was divided before their GPUs or host were seen idle: their parts are too small'),
            ('simulated_gpu', 'warning', '{}', 'simulated GPUs, marked *'),
@@ -89,7 +90,7 @@ returns table (reason text, "values" text[], about text) language sql immutable 
            ('run_ended_early', '{run,status,seconds}', 'a run that failed, was stopped or reached a time limit after `seconds`'),
            ('host_used_by_others', '{run,others}', 'runs of other workloads on the host of `run`, which had no GPU'),
            ('gpu_used_by_others', '{run,others}', 'runs of other workloads on the GPU of `run`'),
-           ('other_programs', '{run,used,cores,gpu_share}', 'cores that other programs used beside `run`, of those of its hosts, and the share of time in which other processes used its GPUs'),
+           ('other_programs', '{run,used,services,cores,gpu_share}', 'cores that other programs and hypergauge''s services used beside `run`, of those of its hosts, and the share of time in which other processes used its GPUs'),
            ('never_overlapped', '{}', 'runs of which at no time all were running')
 $$;
 

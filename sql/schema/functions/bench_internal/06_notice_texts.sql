@@ -34,6 +34,32 @@ create or replace function bench_internal.notice_cores(p_used numeric, p_total n
     select round(p_used, 1) || ' of ' || trim_scale(round(p_total, 1)) || ' cores'
 $$;
 
+-- Return the cores up to which services of hypergauge cost a run nothing that counts: one stack at work uses fewer, beside all runs
+-- alike.
+create or replace function bench_internal.light_services() returns float8 language sql immutable as $$
+    select 0.3::float8
+$$;
+
+-- Return the cores of services that count as those of other programs.
+create or replace function bench_internal.busy_services(p_services float8) returns float8 language sql immutable as $$
+    select greatest(p_services - light_services(), 0)
+$$;
+
+-- Return what other programs and busy services of hypergauge used: `other programs used 1.8 of 2 cores`.
+create or replace function bench_internal.notice_used(p_used numeric, p_services numeric, p_total numeric) returns text
+language sql immutable as $$
+    select case when busy_services(p_services::float8) = 0 then 'other programs used ' || notice_cores(p_used, p_total)
+                when coalesce(p_used, 0) < 0.1 * p_total then 'services of hypergauge used ' || notice_cores(p_services, p_total)
+                else format('other programs used %s, services of hypergauge %s', notice_cores(p_used, p_total), round(p_services, 1)) end
+$$;
+
+-- Return that programs on the `host` or the `gpu` were not measured, as a clause; null where they were.
+create or replace function bench_internal.unmeasured_text(p_where text[]) returns text language sql immutable as $$
+    select case when 'host' = any(p_where) and 'gpu' = any(p_where) then 'other programs on the host and its GPUs were not measured'
+                when 'host' = any(p_where) then 'other programs on the host were not measured'
+                when 'gpu' = any(p_where) then 'other processes on the GPUs were not measured' end
+$$;
+
 -- Return whether other processes used GPUs for enough of the time to name them as the cause of a delay.
 create or replace function bench_internal.gpus_disturbed(p_share float8) returns boolean language sql immutable as $$
     select p_share >= 0.1
@@ -171,10 +197,14 @@ create or replace function bench_internal.notice_reason(p_values jsonb) returns 
         when 'host_used_by_others' then format('%s ran on the host of %s, too', notice_some(p_values -> 'others'), p_values ->> 'run')
         when 'gpu_used_by_others' then format('%s used the GPU of %s, too', notice_some(p_values -> 'others'), p_values ->> 'run')
         when 'other_programs' then
-            concat('other programs disturbed ', p_values ->> 'run',
-                   ': ' || case when gpus_disturbed((p_values ->> 'gpu_share')::float8) then 'they used its GPUs'
-                                when p_values ->> 'used' is not null
-                                then notice_cores((p_values ->> 'used')::numeric, (p_values ->> 'cores')::numeric) end)
+            case when gpus_disturbed((p_values ->> 'gpu_share')::float8) then format('other programs disturbed %s: they used its GPUs', p_values ->> 'run')
+                 when p_values ->> 'used' is null
+                 then format('%s beside %s, and may have disturbed it', unmeasured_text('{host}'), p_values ->> 'run')
+                 when busy_services((p_values ->> 'services')::float8) > 0
+                 then format('other programs disturbed %s: %s', p_values ->> 'run',
+                             notice_used((p_values ->> 'used')::numeric, (p_values ->> 'services')::numeric, (p_values ->> 'cores')::numeric))
+                 else format('other programs disturbed %s: %s', p_values ->> 'run',
+                             notice_cores((p_values ->> 'used')::numeric, (p_values ->> 'cores')::numeric)) end
         when 'never_overlapped' then 'the runs never overlapped all at once'
         end
 $$;
@@ -261,12 +291,17 @@ returns text language sql immutable as $$
         when 'shared_resource' then format('%s shared the GPU or host with other runs.', some_of(p_runs))
         when 'other_programs' then
             format('other programs used the cores of %s: stop them and repeat the runs; `bench schedule --quiet-host` waits.',
-                   (select some_of(array_agg(format('%s (%s)', run, notice_cores(other::numeric, total::numeric)) order by nth))
+                   (select some_of(array_agg(format('%s (%s)', run,
+                               case when busy_services(services::float8) > 0 then notice_used(other::numeric, services::numeric, total::numeric)
+                                    else notice_cores(other::numeric, total::numeric) end) order by nth))
                     from rows from (unnest(p_runs), jsonb_array_elements_text(p_values -> 'other_cores'),
-                                    jsonb_array_elements_text(p_values -> 'cores')) with ordinality as x (run, other, total, nth)))
+                                    jsonb_array_elements_text(p_values -> 'service_cores'),
+                                    jsonb_array_elements_text(p_values -> 'cores')) with ordinality as x (run, other, services, total, nth)))
         when 'other_gpu_processes' then
-            format('processes outside all runs used the GPUs of %s: end them and repeat the runs.',
-                   notice_runs(p_runs, p_values -> 'shares'))
+            format('other processes used the GPUs of %s: end them and repeat the runs.', notice_runs(p_runs, p_values -> 'shares'))
+        when 'others_unmeasured' then
+            format('%s beside %s, and may have changed the times%s.', unmeasured_text(array[p_values ->> 'where']), some_of(p_runs),
+                   ': repeat them with ' || notice_list(p_values -> 'exporters', ' and ') || ' in the column Listeners')
         when 'energy_divided' then
             format('the GPU energy of %s is divided evenly: the driver does not report their shares, as under MPS.', some_of(p_runs))
         when 'idle_power_unknown' then
@@ -350,6 +385,7 @@ create or replace function bench_dashboard.notice_title(p_code text) returns tex
         when 'shared_resource' then 'shared GPUs or hosts'
         when 'other_programs' then 'other programs on the cores'
         when 'other_gpu_processes' then 'other processes on the GPUs'
+        when 'others_unmeasured' then 'other programs not measured'
         when 'energy_divided' then 'energy divided evenly'
         when 'idle_power_unknown' then 'unknown idle power'
         when 'simulated_gpu' then 'simulated GPUs (*)'
