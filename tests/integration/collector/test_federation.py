@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,11 @@ def start() -> float:
 
 def scrape(world: World, folder: Path, start: float, exposition: str, config: str = FEDERATE) -> None:
     """Scrape a target for 30 s; ``SECOND`` in the exposition is the number of the scrape."""
+    scrape_lines(world, folder, start, lambda second: exposition.replace("SECOND", str(second)), config)
+
+
+def scrape_lines(world: World, folder: Path, start: float, lines: Callable[[int], str], config: str) -> None:
+    """Scrape a target for 30 s, with the lines of each scrape."""
     file = folder / "targets.yml"
     file.write_text(config)
     [target] = read_targets(file, default_interval=1.0)
@@ -47,7 +53,7 @@ def scrape(world: World, folder: Path, start: float, exposition: str, config: st
     scraped = Scraped(target, start, kinds=leases.kinds, target_id=target_id).scraped
     for second in range(30):
         at = start + second
-        record = scraped.take(scraped.parse(exposition.replace("SECOND", str(second)).encode()), at, at, at)
+        record = scraped.take(scraped.parse(lines(second).encode()), at, at, at)
         if record is not None:
             world.write(record)
 

@@ -41,8 +41,8 @@ $$;
 -- Summarize a run's quantities (all where null) in a part of it (all where null) from raw samples: a row per quantity, scope,
 -- metric and device, and a row per quantity and scope over all devices (metric and device null), from the sources that count
 -- for the whole run, see `run_sources`. Series of one device that are scraped together are combined first: a CPU's modes are
--- added up before the mean, minimum and percentiles. Series of several targets have different scrape times, and are first
--- averaged over the longest of their intervals: see `complete_bins`. Their mean is the sum of the targets' means. A sample at a
+-- added up before the mean, minimum and percentiles. Series of several exporters have different scrape times, and are first
+-- averaged over the longest of their intervals: see `complete_bins`. Their mean is the sum of the exporters' means. A sample at a
 -- bound counts for the part of its time inside.
 --
 -- `seen` are the seconds without gaps: a sample over more than three usual intervals (each a minute at most) is a mean over
@@ -56,11 +56,11 @@ language plpgsql stable set enable_nestloop = off as $$
 begin
     return query
     with sources as materialized (
-        select series_id, target_id, quantity, scope, metric, coalesce(device, '') as device, runset_ids, started_at, ended_at,
+        select series_id, exporter, quantity, scope, metric, coalesce(device, '') as device, runset_ids, started_at, ended_at,
                scale, combine, once, counts
         from run_sources(array[p_run], p_quantities)
     ), read as not materialized (
-        select f.series_id, f.target_id, f.quantity, f.scope, f.metric, f.device, f.combine, f.once, x.time,
+        select f.series_id, f.exporter, f.quantity, f.scope, f.metric, f.device, f.combine, f.once, x.time,
                x.value * f.scale as value, x.dt
         from sources f cross join lateral (
             -- The bounds on time narrow the search; the tag decides. A minute is the longest scrape interval.
@@ -76,34 +76,34 @@ begin
             offset 0) x
         where x.value is not null and (p_part is null or x.dt > 0)
     ), points as materialized (
-        select series_id, target_id, quantity, scope, metric, device, combine, time, value, dt
+        select series_id, exporter, quantity, scope, metric, device, combine, time, value, dt
         from read where not once
         union all
         -- Copies of a device's value count once, in however many series they are repeated.
-        select min(series_id), min(target_id), quantity, scope, metric, device, combine, time, max(value),
+        select min(series_id), min(exporter), quantity, scope, metric, device, combine, time, max(value),
                max(dt)
         from read where once group by quantity, scope, metric, device, combine, time
     ), own as materialized (
         -- One series per source yields the interval of all its series. The first and the last sample are cut short.
-        select quantity, scope, metric, target_id, min(series_id) as series_id, max(n) as n,
+        select quantity, scope, metric, exporter, min(series_id) as series_id, max(n) as n,
                coalesce(percentile_disc(0.5) within group (order by dt) filter (where nth between 2 and n - 1), max(dt)) as usual
-        from (select quantity, scope, metric, target_id, series_id, dt,
+        from (select quantity, scope, metric, exporter, series_id, dt,
                      row_number() over (partition by series_id order by time) as nth, count(*) over (partition by series_id) as n
               from points
-              where dt > 0 and series_id in (select min(series_id) from sources group by quantity, scope, metric, target_id, device)) x
-        group by quantity, scope, metric, target_id
+              where dt > 0 and series_id in (select min(series_id) from sources group by quantity, scope, metric, exporter, device)) x
+        group by quantity, scope, metric, exporter
     ), intervals as materialized (
         -- Three samples do not tell an interval from a gap.
-        select quantity, scope, metric, target_id,
+        select quantity, scope, metric, exporter,
                least(coalesce(case when n < 4 then usual_interval(p_run, series_id) end, usual), 60) as interval
         from own
     ), lines as materialized (
-        -- Each device, and all devices together from the sources that count. Only targets with samples belong to a line.
+        -- Each device, and all devices together from the sources that count. Only exporters with samples belong to a line.
         select row_number() over () as line, quantity, scope, metric, device, max(interval) as interval, min(combine) as combine,
-               min(target_id) <> max(target_id) as apart
-        from (select distinct quantity, scope, metric, device, combine, target_id from points) present
+               min(exporter) <> max(exporter) as apart
+        from (select distinct quantity, scope, metric, device, combine, exporter from points) present
         join (select distinct quantity, scope, metric, device, counts from sources) counting using (quantity, scope, metric, device)
-        left join intervals using (quantity, scope, metric, target_id)
+        left join intervals using (quantity, scope, metric, exporter)
         group by grouping sets ((quantity, scope, metric, device), (quantity, scope, counts))
         having metric is not null or counts
     ), members as materialized (
@@ -112,28 +112,28 @@ begin
              on (c.quantity, c.scope) = (l.quantity, l.scope)
                 and (c.metric = l.metric and c.device = l.device or l.metric is null and c.counts)
     ), binned as materialized (
-        -- The values of a series in a bin; only lines of several targets need bins.
-        select line, target_id, combine, interval, bin, coalesce(sum(value * dt) / nullif(sum(dt), 0), avg(value)) as value,
+        -- The values of a series in a bin; only lines of several exporters need bins.
+        select line, exporter, combine, interval, bin, coalesce(sum(value * dt) / nullif(sum(dt), 0), avg(value)) as value,
                sum(dt) as dt, min(time - dt * interval '1 s') as begins, max(time) as ends
         from points join members m using (quantity, scope, metric, device)
         cross join lateral (select bin_number(time, coalesce(m.interval, 1)) as bin offset 0) b
         where apart
-        group by line, target_id, series_id, combine, m.interval, bin
+        group by line, exporter, series_id, combine, m.interval, bin
     ), given as materialized (
-        select array_agg(line) as lines, array_agg(target_id) as targets, array_agg(bin) as bins,
+        select array_agg(line) as lines, array_agg(exporter) as targets, array_agg(bin) as bins,
                array(select line from lines where always_expected(quantity, scope)) as always
         from binned
     ), complete as materialized (
         select c.line, c.bin from given g cross join lateral complete_bins(g.lines, g.targets, g.bins, g.always) c
-    ), target_means as (
-        -- The mean of a target stands for the bins in which it is expected.
+    ), exporter_means as (
+        -- The mean of an exporter stands for the bins in which it is expected.
         select e.line, m.mean * (e.last - e.first + 1)
                        / (max(e.last) over (partition by e.line) - min(e.first) over (partition by e.line) + 1) as mean
         from given g cross join lateral expected_bins(g.lines, g.targets, g.bins, g.always) e
-        join (select line, target_id, sum(area) / nullif(sum(dt), 0) as mean
-              from (select line, target_id, bin, sum(value * dt) as area, max(dt) as dt
-                    from binned where combine = 'sum' group by line, target_id, bin) each
-              group by line, target_id) m on (m.line, m.target_id) = (e.line, e.target)
+        join (select line, exporter, sum(area) / nullif(sum(dt), 0) as mean
+              from (select line, exporter, bin, sum(value * dt) as area, max(dt) as dt
+                    from binned where combine = 'sum' group by line, exporter, bin) each
+              group by line, exporter) m on (m.line, m.exporter) = (e.line, e.target)
     ), together as (
         select line, interval, false as apart, true as complete, time, null::timestamptz as begins, null::timestamptz as ends,
                case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,
@@ -158,10 +158,10 @@ begin
     ), averaged as (
         select line, n, total, least(seconds, extent) as seconds, min, max, p50, p95, seen, extent is not null as apart,
                case when extent is null then total / nullif(seconds, 0)
-                    else coalesce((select sum(t.mean) from target_means t where t.line = s.line), mean) end as mean
+                    else coalesce((select sum(t.mean) from exporter_means t where t.line = s.line), mean) end as mean
         from summed s
     )
-    -- The total is always the product of mean and seconds. A sum over targets stands for the mean of their seconds.
+    -- The total is always the product of mean and seconds. A sum over exporters stands for the mean of their seconds.
     select p_run, l.quantity, l.scope, l.metric, nullif(l.device, ''), a.n,
            case when a.apart and l.combine = 'sum' then coalesce(a.total / nullif(a.mean, 0), a.seconds) else a.seconds end,
            a.mean, a.min, a.max, a.p50, a.p95,

@@ -76,8 +76,8 @@ declare
     one_each boolean;  -- bins hold a single sample of the slowest source
     repeated boolean;  -- a device's value has several copies
     together boolean;  -- several values add up to one
-    apart boolean;     -- some of them are of several targets
-    always bigint[];   -- lines whose targets are all expected at all times
+    apart boolean;     -- some of them are of several exporters
+    always bigint[];   -- lines whose exporters are all expected at all times
     spans bigint;
 begin
     select array_agg(s.run_id), array_agg(s.low), array_agg(s.high), array_agg(s.first_bin), array_agg(s.edges::text),
@@ -125,7 +125,7 @@ begin
                chart_statement.parts ->> r.run_id as part
         from unnest(charted, lows, highs) as s (run_id, low, high) join runs r using (run_id) join workloads w using (workload_id)
     ), chosen as (
-        select a.*, s.quantity, s.scope, s.device, s.target_id, s.series_id, s.scale, s.combine, s.once, s.runset_ids,
+        select a.*, s.quantity, s.scope, s.device, s.exporter, s.series_id, s.scale, s.combine, s.once, s.runset_ids,
                s.started_at, s.ended_at,
                concat_ws(' ', label, nullif(name, ''), case when chart_statement.per_device then device end) as series,
                dense_rank() over (order by a.nth, quantity, scope,
@@ -139,33 +139,33 @@ begin
     ), sources as (
         select line, run_id, run_start, coalesce(workload_label, label) as label, series, quantity,
                case when chart_statement.by_workload and chart_statement.scopes is null then widest else scope end as scope,
-               combine, once, device, target_id, series_id, scale, runset_ids as sets, part,
+               combine, once, device, exporter, series_id, scale, runset_ids as sets, part,
                greatest(started_at - make_interval(secs => 60 + coalesce(bucket, 0)), low) as low,
                least(ended_at + interval '1 min', high) as high
         from chosen
         where case when chart_statement.by_workload then workload_line else line end <= chart_statement.max_series
     ), intervals as materialized (
-        -- A target scrapes all runs alike, but a gap may have delayed the first samples of one.
-        select target_id, min(scrape_interval(series_id, sets, low, high)) as usual
-        from (select *, row_number() over (partition by target_id order by line, series_id) as nth from sources
+        -- An exporter is scraped alike in all runs, but a gap may have delayed the first samples of one.
+        select exporter, min(scrape_interval(series_id, sets, low, high)) as usual
+        from (select *, row_number() over (partition by exporter order by line, series_id) as nth from sources
               where seconds < 60
                 and (chart_statement.aligned and not axial
-                     or line in (select line from sources group by line having count(distinct target_id) > 1))) x
-        where nth <= 5 group by target_id
+                     or line in (select line from sources group by line having count(distinct exporter) > 1))) x
+        where nth <= 5 group by exporter
     ), shifts as (
         -- The first sample lies in the middle of its bin, so that no bin stays empty because a sample comes a little late.
-        select run_id, target_id,
+        select run_id, exporter,
                step / 2 - mod(greatest(date_part('epoch', min(first_sample(series_id, sets, low, high)) - run_start), 0)::numeric,
                               step::numeric)::float8 as shift
-        from (select distinct on (line, target_id) * from sources order by line, target_id, series_id) x
-        join intervals using (target_id)
+        from (select distinct on (line, exporter) * from sources order by line, exporter, series_id) x
+        join intervals using (exporter)
         where chart_statement.aligned and not axial and bucket is null and usual > step / 2
-        group by run_id, target_id, run_start
+        group by run_id, exporter, run_start
     ), numbered as (
         select s.*, coalesce(shift, 0) as shift,
                dense_rank() over (order by s.run_id, s.scope, s.low, s.high, shift) as branch,
                case when s.once then -dense_rank() over (order by s.device) else row_number() over () end as member
-        from sources s left join shifts using (run_id, target_id)
+        from sources s left join shifts using (run_id, exporter)
     ), scans as (
         select branch, run_id, run_start - make_interval(secs => shift) as origin, low, high, part,
                array_agg(distinct series_id) as ids, array_agg(distinct one) as sets
@@ -185,17 +185,17 @@ begin
                 E'\nunion all\n') from binned),
            (select string_agg(format('(%s, %s, %s)', branch, first_bin, edges), ', ') from binned),
            string_agg(format('(%s, %s, %L::float8, %s, %s, %s, %L::integer[], %L::timestamptz, %L::timestamptz,'
-                             ' %L::timestamptz, %L, %L, %L, %L, %L, %L)', branch, series_id, scale, line, target_id, member, sets,
+                             ' %L::timestamptz, %L, %L, %L, %L, %L, %L)', branch, series_id, scale, line, exporter, member, sets,
                              low, high, run_start - make_interval(secs => shift), label, series, quantity, scope, combine, part),
                       ', '),
            count(*) > count(distinct (line, member)), count(*) > count(distinct line),
-           count(distinct (line, target_id)) > count(distinct line),
+           count(distinct (line, exporter)) > count(distinct line),
            array_agg(distinct line) filter (where always_expected(quantity, scope)), (select max(usual) from intervals)
     into spans, branches, axes, members, repeated, together, apart, always, slowest
     from numbered;
     one_each := chart_statement.aligned and not axial and slowest > step / 2;
     if slowest > seconds or one_each and slowest >= bucket and begins >= raw_since then
-        -- Values of targets with different scrape times add up over an interval in which each has a sample. Aligned runs
+        -- Values of exporters with different scrape times add up over an interval in which each has a sample. Aligned runs
         -- share their points if each has a sample for each of them.
         return chart_statement(
             runs, quantities, start, stop, 1000 * greatest(slowest, seconds) * case when axial then step / seconds else 1 end,

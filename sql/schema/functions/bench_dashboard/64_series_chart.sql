@@ -11,13 +11,14 @@ begin
         with read as materialized (
             select s.series_id, s.place_id, s.quantity, coalesce(m.combine, 'sum') as combine,
                    counts_once(m.whole_device, s.metric, s.device, s.labels) as once, x.value * coalesce(m.scale, 1) as value,
-                   x.time, max(x.time) over (partition by s.place_id, s.quantity, s.metric, s.target_id) as latest,
+                   x.time, max(x.time) over (partition by s.place_id, s.quantity, s.metric, s.target_id, f.exporter) as latest,
                    -- A sample stands for the time until the next one.
                    extract(epoch from least(x.time + x.dt * interval '1 s', max(x.time) over one) - %1$L::timestamptz)::float8
                    as seconds,
                    min(s.metric) over one <> max(s.metric) over one or min(s.target_id) over one <> max(s.target_id) over one
-                   as several
+                   or min(f.exporter) over one <> max(f.exporter) over one as several
             from series s left join metrics m using (metric_id)
+            cross join lateral federated_exporter(s.host, s.labels) f (exporter)
             cross join lateral (
                 select time, value, dt from bounded_samples
                 where series_id = s.series_id and time > %1$L::timestamptz and last > %1$L::timestamptz
@@ -83,6 +84,7 @@ create or replace function bench_dashboard.series_chart(
 language sql stable as $$
     with named as (
         select s.series_id, s.quantity, s.metric, s.place_id, s.target_id, s.device, coalesce(m.scale, 1) as scale,
+               federated_exporter(s.host, s.labels) as exporter,
                coalesce(m.combine, 'sum') as combine, counts_once(m.whole_device, s.metric, s.device, s.labels) as once,
                case series_chart.by
                     when 'device' then concat_ws(' ', case when min(p.host) over () <> max(p.host) over () then p.host end,
@@ -93,8 +95,9 @@ language sql stable as $$
           and (series_chart.hosts is null or p.host = any(series_chart.hosts))
     ), members as materialized (
         select *, row(name, quantity, place_id)::text as line,
-               min(series_id) over (partition by name, quantity, place_id, metric, target_id, device) as source,
-               min(metric) over one <> max(metric) over one or min(target_id) over one <> max(target_id) over one as several
+               min(series_id) over (partition by name, quantity, place_id, metric, target_id, exporter, device) as source,
+               min(metric) over one <> max(metric) over one or min(target_id) over one <> max(target_id) over one
+               or min(exporter) over one <> max(exporter) over one as several
         from named window one as (partition by name, quantity, place_id)
     ), covered as materialized (
         -- Only several sources need a choice, and so their coverage.
@@ -118,12 +121,13 @@ language sql stable as $$
         from members m left join ranked r using (line, source)
         where not m.several or (m.line, r.rank) in (select line, rank from drawn)
     ), slowest as (
-        -- As in `chart_statement`: values add up over an interval in which each target has a sample.
+        -- As in `chart_statement`: values add up over an interval in which each exporter has a sample.
         select 1000 * max(scrape_interval(series_id, null, series_chart.start, series_chart.stop)) as step_ms
-        from (select distinct on (target_id) series_id
-              from (select *, min(target_id) over line <> max(target_id) over line as apart from sources where rank = 1
+        from (select distinct on (target_id, exporter) series_id
+              from (select *, min(target_id) over line <> max(target_id) over line
+                              or min(exporter) over line <> max(exporter) over line as apart from sources where rank = 1
                     window line as (partition by name, quantity)) counting
-              where apart and coalesce(series_chart.step_ms, 1000) < 60000 order by target_id, series_id) each
+              where apart and coalesce(series_chart.step_ms, 1000) < 60000 order by target_id, exporter, series_id) each
     ), resources as materialized (
         select dense_rank() over (order by s.name, s.quantity) as line, s.name, s.quantity, s.place_id, s.combine, x.time,
                bin_number(x.time, max(x.width)) as bin,

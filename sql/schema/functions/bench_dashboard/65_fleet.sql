@@ -225,7 +225,8 @@ language sql stable as $$
                counts_once(m.whole_device, s.metric, s.device, s.labels) as once,
                concat_ws(' ', p.host, s.labels ->> 'UUID') as gpu, s.metric ^@ 'bench_dcgm_' as by_dcgm,
                coalesce(s.labels ->> 'simulated' = 'true', false) as simulated,
-               min(s.series_id) over (partition by s.place_id, s.quantity, s.metric, s.target_id, s.device) as source
+               min(s.series_id) over (partition by s.place_id, s.quantity, s.metric, s.target_id,
+                                                  federated_exporter(s.host, s.labels), s.device) as source
         from series s join places p using (place_id) left join metrics m using (metric_id)
         where s.quantity = any(array['gpu_energy_attributed', 'gpu_energy_idle', 'gpu_energy_other', 'gpu_power',
                                      'cpu_power', 'dram_power'])

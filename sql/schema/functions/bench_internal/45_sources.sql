@@ -1,8 +1,8 @@
 -- Choice of sources. Several series may measure one quantity of a run: in several scopes, by several metrics, from several
 -- targets. Their sum would count it several times. So for each run and quantity
 --
--- 1. one of the targets counts that expose the same metric of the same device, such as node_exporter and our own exporter
---    (`duplicate_series`);
+-- 1. one of the exporters counts that expose the same metric of the same device, such as node_exporter and our own exporter
+--    (`duplicate_series`), be they targets or the jobs and instances of a Prometheus that is federated;
 -- 2. the narrowest scope with samples counts, so that a host's CPU is never taken for the run's. Scope `instance` has the times
 --    when the run was alone on its devices. Scope `device` of a run that shared any of them has all of its time on them;
 -- 3. one metric counts in each scope: of those that cover the run, the one that the catalog prefers. GPUs without this metric
@@ -13,6 +13,12 @@
 --
 -- Outside runs a resource takes the place of run and scope. `ranked_sources` has the one order for both. Callers differ in the
 -- interval alone: of a run, of a chart, or since some time.
+
+-- Return which exporter of a target a series is from. A target is one exporter, except where it federates a Prometheus: its series
+-- name their jobs and instances, as far as they are not the target's own. Exporters are scraped at times of their own.
+create or replace function bench_internal.federated_exporter(p_host text, p_labels jsonb) returns text language sql immutable as $$
+    select concat_ws(' ', p_host, 'job ' || (p_labels ->> 'job'), 'instance ' || (p_labels ->> 'instance'))
+$$;
 
 -- Return whether a series may be one of several copies of one value, which count once: a value of a whole GPU, repeated on each of
 -- its instances; any value of dcgm-exporter, repeated for each pod, job and virtual GPU of a GPU; a disk with several NVMe
@@ -76,20 +82,20 @@ create or replace function bench_internal.seen_until(p_last_seen timestamptz) re
     select case when p_last_seen < now() - interval '1 min' then p_last_seen else now() end
 $$;
 
--- Return whether targets with the same metric of a resource repeat each other. Metrics outside the catalog do not: two servers of
+-- Return whether exporters with the same metric of a resource repeat each other. Metrics outside the catalog do not: two servers of
 -- a host may each count their own requests. Each exporter counts its own CPU time, and each collector its own work.
-create or replace function bench_internal.targets_repeat(p_metric_id integer, p_quantity text, p_kind text, p_run text) returns boolean
+create or replace function bench_internal.exporters_repeat(p_metric_id integer, p_quantity text, p_kind text, p_run text) returns boolean
 language sql immutable as $$
     select p_metric_id is not null and p_quantity <> 'listener_cpu_usage' and (p_kind <> 'process' or p_run is not null)
 $$;
 
 -- Return the ranks of sources in each line: a run, quantity and scope, or a resource and quantity. This is their one order.
--- `p_seconds` is the time that the target of a series measured its metric and device in the interval of the caller; null without
+-- `p_seconds` is the time that the exporter of a series measured its metric and device in the interval of the caller; null without
 -- samples.
 --
--- copy  rank of the target among those that expose the same metric of the same resource, and for GPUs of the same device: the
+-- copy  rank of the exporter among those that expose the same metric of the same resource, and for GPUs of the same device: the
 --       first one that covers the interval has 1
--- rank  rank of the metric's target: 1 counts. First are metrics that cover the interval over all devices, of these the one that
+-- rank  rank of the metric's exporter: 1 counts. First are metrics that cover the interval over all devices, of these the one that
 --       the catalog prefers. GPUs without this metric use the next one.
 create or replace function bench_internal.ranked_sources(p_lines text[], p_series integer[], p_seconds float8[])
 returns table (line text, series_id integer, copy bigint, rank bigint)
@@ -99,13 +105,16 @@ begin
     return query
     with given as (
         select g.line, g.series_id, g.seconds, s.place_id, s.metric, s.device, x.gpu, coalesce(m.preference, 1) as preference,
-               min(g.series_id) over target as first, coalesce(max(g.seconds) over target, 0) as lasted
+               min(g.series_id) over exporter as first, coalesce(max(g.seconds) over exporter, 0) as lasted
         from unnest(p_lines, p_series, p_seconds) g (line, series_id, seconds)
         join series s using (series_id) join places p using (place_id) left join metrics m using (metric_id)
         cross join lateral (
             select case when s.quantity like 'gpu\_%' then s.device end as gpu,
-                   case when targets_repeat(s.metric_id, s.quantity, p.kind, p.run_id) then s.target_id end as target_id) x
-        window target as (partition by g.line, s.place_id, s.metric, x.gpu, x.target_id)
+                   exporters_repeat(s.metric_id, s.quantity, p.kind, p.run_id) as repeats) x
+        cross join lateral (
+            select case when x.repeats then s.target_id end as target_id,
+                   case when x.repeats then federated_exporter(s.host, s.labels) end as federated) e
+        window exporter as (partition by g.line, s.place_id, s.metric, x.gpu, e.target_id, e.federated)
     ), copies as (
         select *, dense_rank() over (partition by line, place_id, metric, gpu order by covering desc, first) as copy
         from (select *, covers(lasted, max(lasted) over (partition by line, place_id, metric, gpu)) as covering from given) x
@@ -128,19 +137,19 @@ begin
     from covering;
 end $$;
 
--- Return the series that do not count for runs, for some quantities or for all where null: another target exposes the same
+-- Return the series that do not count for runs, for some quantities or for all where null: another exporter exposes the same
 -- metric of the same resource, and for GPUs of the same device. The result is stored with the run's summary.
 create or replace function bench_internal.duplicate_series(p_runs text[], p_quantities text[])
 returns setof stored_duplicates language sql stable as $$
     with given as (
         select s.place_id, s.quantity, s.metric, d.device, t.last_seen, array_agg(s.series_id) as ids, min(s.series_id) as first,
-               count(*) over (partition by s.place_id, s.quantity, s.metric, d.device) as targets
+               count(*) over (partition by s.place_id, s.quantity, s.metric, d.device) as exporters
         from (select distinct place_id from run_sets where run_id = any(p_runs)) there
         join places p using (place_id) join series s using (place_id) join targets t using (target_id)
         cross join lateral (select case when s.quantity like 'gpu\_%' then s.device end as device) d
-        where targets_repeat(s.metric_id, s.quantity, p.kind, p.run_id)
+        where exporters_repeat(s.metric_id, s.quantity, p.kind, p.run_id)
           and (p_quantities is null or s.quantity = any(p_quantities))
-        group by s.place_id, s.quantity, s.metric, d.device, t.target_id, t.last_seen
+        group by s.place_id, s.quantity, s.metric, d.device, t.target_id, t.last_seen, federated_exporter(s.host, s.labels)
     ), measured as materialized (
         select r.run_id, concat_ws(' ', r.run_id, g.quantity) as line, g.first, g.ids,
                case when r.ended_at is not null and not r.summarised
@@ -151,7 +160,7 @@ returns setof stored_duplicates language sql stable as $$
                      max(coalesce(ended_at, 'infinity')) as high
               from run_sets where run_id = any(p_runs) group by run_id, place_id) x using (place_id)
         join runs r using (run_id)
-        where g.targets > 1 and not exists (select from stored_duplicates stored where stored.run_id = r.run_id)
+        where g.exporters > 1 and not exists (select from stored_duplicates stored where stored.run_id = r.run_id)
     ), ranked as (
         select r.line, r.series_id as first, r.copy
         from (select array_agg(line) as lines, array_agg(first) as series, array_agg(seconds) as seconds from measured) given
@@ -166,12 +175,13 @@ $$;
 -- series.
 --
 -- runset_ids  the tags of its samples, which alone decide; started_at and ended_at are their bounds, and narrow the search
--- target_id   for imported series, a number of the resource, since their targets are unknown
+-- exporter    number of the exporter of the series, which are scraped together: see `federated_exporter`; for imported series, of
+--             the resource too, since their targets are unknown
 -- once        whether only the largest value of its metric and device counts at each moment, see `counts_once`
 -- counts      whether it counts for its run, quantity and scope
 -- narrowest   whether its scope is the default one
 create or replace function bench_internal.run_sources(p_runs text[], p_quantities text[])
-returns table (run_id text, quantity text, scope text, metric text, device text, series_id integer, target_id integer,
+returns table (run_id text, quantity text, scope text, metric text, device text, series_id integer, exporter integer,
                runset_ids integer[], started_at timestamptz, ended_at timestamptz, unit text, scale float8, combine text,
                once boolean, counts boolean, narrowest boolean)
 -- Planning takes longer than execution, and each chart calls it: so the plan is kept for the connection.
@@ -194,6 +204,7 @@ begin
         group by x.run_id, x.place_id, y.scope
     ), candidates as materialized (
         select x.*, s.series_id, s.target_id, s.quantity, s.metric, s.device, s.labels, s.metric_id,
+               min(s.series_id) over (partition by coalesce(s.target_id, -s.place_id), federated_exporter(s.host, s.labels)) as exporter,
                min(x.scope) over one <> max(x.scope) over one or min(s.metric) over one <> max(s.metric) over one as several
         from sets x join series s using (place_id)
         where (p_quantities is null or s.quantity = any(p_quantities))
@@ -231,7 +242,7 @@ begin
         cross join lateral ranked_sources(given.lines, given.series, given.seconds) r
         join scopes s on s.line = r.line and s.first = r.series_id
     )
-    select c.run_id, c.quantity, c.scope, c.metric, c.device, c.series_id, coalesce(c.target_id, -c.place_id), c.runset_ids,
+    select c.run_id, c.quantity, c.scope, c.metric, c.device, c.series_id, c.exporter, c.runset_ids,
            c.started_at, c.ended_at, coalesce(m.unit, ''), coalesce(m.scale, 1), coalesce(m.combine, 'sum'),
            counts_once(m.whole_device, c.metric, c.device, c.labels), coalesce(x.rank = 1, true), coalesce(x.width = 1, true)
     from candidates c left join metrics m using (metric_id)

@@ -1,4 +1,4 @@
--- Values of several targets, which are scraped at different times, add up in bins. A bin that lacks a target is incomplete: a sum
+-- Values of several exporters (below: targets), which are scraped at different times, add up in bins. A bin that lacks a target is incomplete: a sum
 -- over the others is no value of the run. Summaries and charts leave it out of minima, maxima, percentiles and curves. All functions
 -- take points in parallel arrays: a line, a target with a sample, and a bin, which is a number; the next bin has the next number.
 
