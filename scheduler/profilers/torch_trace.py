@@ -5,14 +5,17 @@ after it has imported PyTorch and used the GPU, the trace has the next 30 second
 Perfetto can read the trace.
 
 The launcher does not change the script's view: the script is ``__main__``, and imports PyTorch itself, since it may set
-variables first. The profiler records only the script's own process. Errors of the profiler are printed and ignored. The
-launcher runs in the run's interpreter, Python 3.8 or newer, and needs only the standard library.
+variables first. The profiler records only the script's own process, up to its next fork. It yields to a profiler of the
+script's own. Errors of the profiler are logged and ignored. The launcher runs in the run's interpreter, Python 3.8 or
+newer, and needs only the standard library.
 """
 
 from __future__ import annotations
 
-import _thread
+import ctypes
+import functools
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -21,6 +24,7 @@ import time
 import types
 from collections import UserDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +33,23 @@ FIRST_STEP, STEPS, SECONDS = 3, 20, 30.0
 _GPU_SECONDS = 10.0
 _OPTIMIZER_SECONDS = 2.0
 _POLL_SECONDS = 0.1
-# Signal number whose handler Python runs in the main thread on request of another thread; no process sends it. PyTorch
-# records the thread that starts its profiler, so that must be the main thread.
-_SIGNAL = signal.SIGURG
+# The functions that start a profiler are found before the script can call them: PyTorch's import takes far longer.
+_IMPORT_POLL_SECONDS = 0.02
+# Longest wait of another thread's profiler for the end of the recording.
+_YIELD_SECONDS = 5.0
+# Every profiler of PyTorch is started by one of these functions.
+_STARTS = ("_prepare_profiler", "_enable_profiler", "_enable_profiler_legacy")
+_LOG = "profiler.log"
+# The functions of `signal` call those of this module.
+_signal: Any = importlib.import_module("_signal")
 
 
 class Recorder:
     """Recorder of the trace: starts and stops PyTorch's profiler, and writes the trace.
 
-    It records once per process. If an operation spans the end of one recording and the begin of the next, it writes to
-    freed memory of the first, which crashes Python later (PyTorch 2.13).
+    It records once per process, and never after a profiler of the script's own. If an operation spans the end of one
+    recording and the begin of the next, it writes to freed memory of the first, which crashes Python later (PyTorch
+    2.13).
     """
 
     def __init__(self, trace: Path) -> None:
@@ -46,10 +57,15 @@ class Recorder:
         self._profile: Any = None
         self._thread, self._began = 0, 0.0
         self._steps, self._over = 0, False
+        self._starting = 0  # thread that starts the recording
+        self._stopped = threading.Event()
+        self._yielded = False
+        self._termination = HiddenHandler(signal.SIGTERM, self._ended_from_outside)
+        self._called = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._pending)
 
     def start(self) -> None:
         """Watch for the import of PyTorch in a background thread."""
-        signal.signal(_SIGNAL, lambda *_: self._guarded(self._look))
+        os.register_at_fork(before=lambda: self._guarded(self._before_fork), after_in_child=self._after_fork)
         threading.Thread(target=self._watch, name="torch-trace", daemon=True).start()
 
     def close(self) -> None:
@@ -57,10 +73,13 @@ class Recorder:
         if self._is_mine():
             self._guarded(self._end)
         elif not self._over and _is_imported("torch"):
-            _notify(f"there is no trace, since the script ended before its step {FIRST_STEP + 1}")
+            self._notify(f"there is no trace, since the script ended before its step {FIRST_STEP + 1}")
         self._over = True
 
     def _watch(self) -> None:
+        while not _is_imported("torch.autograd.profiler"):
+            time.sleep(_IMPORT_POLL_SECONDS)
+        self._guarded(self._follow_profilers)
         while not _is_imported("torch"):
             time.sleep(_POLL_SECONDS)
         self._guarded(self._follow_steps)
@@ -69,11 +88,69 @@ class Recorder:
             time.sleep(_POLL_SECONDS)
         time.sleep(_OPTIMIZER_SECONDS)
         if not self._steps and not _has_optimizer():
-            _in_main_thread()
+            self._look_in_main_thread()
         while not self._over:
             time.sleep(_POLL_SECONDS)
             if self._profile is not None and self._is_late():
-                _in_main_thread()
+                self._look_in_main_thread()
+
+    def _look_in_main_thread(self) -> None:
+        # PyTorch records the thread that starts its profiler. A pending call, unlike a signal, is invisible.
+        ctypes.pythonapi.Py_AddPendingCall(self._called, None)
+
+    def _pending(self, _: object) -> int:
+        self._guarded(self._look)
+        return 0
+
+    def _follow_profilers(self) -> None:
+        followed: dict[Any, Callable[..., Any]] = {}
+        modules = [sys.modules.get(f"torch.autograd{name}") for name in ("", ".profiler", ".profiler_legacy")]
+        for module in (sys.modules["torch"]._C._autograd, *modules):
+            for name in _STARTS:
+                start = getattr(module, name, None)
+                if start is not None:
+                    followed.setdefault(start, self._yielding(start))
+                    setattr(module, name, followed[start])
+
+    def _yielding(self, start: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function that starts a profiler, so that a profiler of the script's own ends the recording."""
+
+        @functools.wraps(start)
+        def yielding(*arguments: Any, **named: Any) -> Any:
+            if not self._yielded and self._starting != threading.get_ident():
+                self._yielded = True
+                self._guarded(self._yield)
+            return start(*arguments, **named)
+
+        return yielding
+
+    def _yield(self) -> None:
+        if self._profile is None and not self._over:
+            self._over = True
+            self._notify("there is no trace, since the script uses PyTorch's profiler itself")
+        elif self._is_mine():
+            self._end()
+            self._notify("the trace ends early, since the script uses PyTorch's profiler itself")
+        elif self._profile is not None and not self._stopped.is_set() and os.getpid() == self._pid:
+            self._began -= SECONDS
+            self._look_in_main_thread()
+            self._stopped.wait(_YIELD_SECONDS)
+            self._notify("the trace ends early, since the script uses PyTorch's profiler itself")
+        if self._profile is not None:
+            _end_ranges()
+
+    def _before_fork(self) -> None:
+        """End the recording: a child would go on with it, without an end."""
+        if self._is_mine():
+            self._end()
+            self._notify("the trace ends early, since the script forks a process")
+
+    def _after_fork(self) -> None:
+        """Let a child end as it would end without the recording."""
+        self._over = True
+        self._termination.remove()
+        if self._profile is not None:
+            _exit_without_destructors()
 
     def _follow_steps(self) -> None:
         from torch.optim import optimizer
@@ -109,16 +186,22 @@ class Recorder:
         if torch.cuda.is_initialized():
             activities.append(torch.profiler.ProfilerActivity.CUDA)
         profile = torch.profiler.profile(activities=activities)
-        profile.start()
+        self._starting = threading.get_ident()
+        try:
+            profile.start()
+        finally:
+            self._starting = 0
         self._profile, self._thread, self._began = profile, threading.get_ident(), time.monotonic()
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, self._ended_from_outside)
+        if threading.current_thread() is threading.main_thread():
+            self._termination.install()
 
     def _end(self) -> None:
         self._over = True
-        if signal.getsignal(signal.SIGTERM) == self._ended_from_outside:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        self._profile.stop()
+        self._termination.remove()
+        try:
+            self._profile.stop()
+        finally:
+            self._stopped.set()
         temporary = self._trace.with_name("." + self._trace.name)
         self._profile.export_chrome_trace(str(temporary))
         temporary.replace(self._trace)
@@ -143,7 +226,42 @@ class Recorder:
             do(*arguments)
         except Exception as error:  # noqa: BLE001 - no error of the profiler may end the run
             self._over = True
-            _notify(f"it gave up: {type(error).__name__}: {error}")
+            self._notify(f"it gave up: {type(error).__name__}: {error}")
+
+    def _notify(self, what: str) -> None:
+        """Write to the log of the run's profilers, since the output is the script's."""
+        with suppress(OSError), self._trace.with_name(_LOG).open("a") as log:
+            log.write(f"PyTorch profiler: {what}\n")
+
+
+class HiddenHandler:
+    """Handler of a signal that the script leaves to the system. The script still finds the system's."""
+
+    def __init__(self, number: int, handler: Callable[[int, Any], None]) -> None:
+        self._number, self._handler = number, handler
+        self._signal, self._getsignal = _signal.signal, _signal.getsignal
+
+    def install(self) -> None:
+        """Install the handler, unless the script has one."""
+        if self._getsignal(self._number) == _signal.SIG_DFL:
+            self._signal(self._number, self._handler)
+            _signal.signal, _signal.getsignal = self._set, self._get
+
+    def remove(self) -> None:
+        """Remove the handler, unless the script has replaced it."""
+        if _signal.signal == self._set:
+            _signal.signal, _signal.getsignal = self._signal, self._getsignal
+        if self._getsignal(self._number) == self._handler:
+            self._signal(self._number, _signal.SIG_DFL)
+
+    def _set(self, number: int, handler: Any) -> Any:
+        return self._shown(self._signal(number, handler))
+
+    def _get(self, number: int) -> Any:
+        return self._shown(self._getsignal(number))
+
+    def _shown(self, handler: Any) -> Any:
+        return _signal.SIG_DFL if handler == self._handler else handler
 
 
 class _StepHooks(UserDict):  # type: ignore[type-arg]
@@ -158,13 +276,29 @@ class _StepHooks(UserDict):  # type: ignore[type-arg]
         return [*self.data.values(), self._added]
 
 
-def _notify(what: str) -> None:
-    sys.stderr.write(f"PyTorch profiler: {what}\n")
+def _end_ranges() -> None:
+    """End the ranges that began during a recording, before the next recording begins.
+
+    Each then does nothing at its own end, where it would write to freed memory of the first recording.
+    """
+    torch = sys.modules["torch"]
+    ended = torch.ops.profiler._record_function_exit
+    for one in gc.get_objects():
+        # By type, because `__class__` of some objects has side effects.
+        if issubclass(type(one), torch.autograd.profiler.record_function) and one.record is not None:
+            getattr(ended, "_RecordFunction", ended)(one.record)
 
 
-def _in_main_thread() -> None:
-    if sys.version_info >= (3, 10):  # noqa: UP036 - older versions support only SIGINT here
-        _thread.interrupt_main(_SIGNAL)
+def _exit_without_destructors() -> None:
+    """Let this process, once it ends, flush its files and skip the destructors of C++.
+
+    In a forked process that of PyTorch's profiler waits for a thread that is only in the parent.
+    """
+    if sys.platform == "linux":
+        process = ctypes.CDLL(None)
+        # The last one registered is called first. Both get the arguments that they expect.
+        process.on_exit(process._exit, None)
+        process.__cxa_atexit(process.fflush, None, None)
 
 
 def _has_optimizer() -> bool:

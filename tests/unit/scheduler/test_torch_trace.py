@@ -33,6 +33,21 @@ for step in range(int(sys.argv[1])):
 print("trained", flush=True)
 sys.exit(int(sys.argv[3]))
 """
+STEP = """
+import os, signal, sys, time, torch
+from torch.profiler import profile, record_function, schedule
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def step(before=lambda: None):
+    def closure():
+        before()
+        optimizer.zero_grad()
+        loss = model(torch.ones(4, 8)).sum()
+        loss.backward()
+        return loss
+    optimizer.step(closure)
+    time.sleep(0.01)
+"""
 INFER = """
 import sys, time, torch
 model, end, recorded = torch.nn.Linear(8, 2), time.monotonic() + 60, 0
@@ -79,6 +94,11 @@ def events(trace: Path) -> Counter[str]:
         return Counter(event["name"] for event in json.load(file)["traceEvents"] if event.get("ph") == "X")
 
 
+def logged(trace: Path) -> list[str]:
+    """Return the lines of the log of the run's profilers."""
+    return trace.with_name("profiler.log").read_text().splitlines()
+
+
 # --- without PyTorch --------------------------------------------------------------------------------------------------
 
 
@@ -89,7 +109,7 @@ import atexit, beside, os, pickle, signal, sys, __main__
 def here(): return "here"
 print([__name__, __file__, sys.argv, beside.NAME, sys.path[0], "torch" in sys.modules])
 print(__main__.here is here and pickle.loads(pickle.dumps(here)) is here, sys._getframe().f_code.co_flags & 0x1000000)
-print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, __spec__, __doc__)
+print([signal.getsignal(number) == signal.SIG_DFL for number in (signal.SIGTERM, signal.SIGURG)], __spec__, __doc__)
 atexit.register(lambda: print(here()))
 """
     done = run(code, "--hidden", "3")
@@ -98,7 +118,7 @@ atexit.register(lambda: print(here()))
     assert done.stdout.splitlines() == [
         str(["__main__", script, [script, "--hidden", "3"], "beside", str(tmp_path), False]),
         "True 0",
-        "True None None",
+        "[True, True] None None",
         "here",
     ]
 
@@ -156,7 +176,7 @@ def test_a_script_without_an_optimizer_leaves_a_trace_of_its_first_seconds(run: 
 def test_a_script_that_is_too_short_is_reported(run: Run, trace: Path) -> None:
     done = run(TRAIN, "2", "0", "0", python=TORCH_PYTHON)
     assert (done.returncode, done.stdout) == (0, "trained\n")
-    assert "there is no trace, since the script ended before its step 4" in done.stderr
+    assert logged(trace) == ["PyTorch profiler: there is no trace, since the script ended before its step 4"]
     assert not trace.exists()
 
 
@@ -182,3 +202,128 @@ with profile():
 print("done")
 """
     assert run(code, python=TORCH_PYTHON).stdout == "done\n"
+
+
+@needs("torch")
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        pytest.param(
+            """
+with profile(schedule=schedule(wait=5, warmup=1, active=3, repeat=1)) as own:
+    for n in range(60): step(); own.step()
+print(sum(event.name == "aten::linear" for event in own.events()))
+""",
+            "3\n",
+            id="schedule",
+        ),
+        pytest.param(
+            """
+cycles = []
+with profile(schedule=schedule(wait=6, warmup=2, active=3), on_trace_ready=cycles.append) as own:
+    for n in range(60): step(); own.step()
+print(len(cycles))
+""",
+            "5\n",
+            id="repeating-schedule",
+        ),
+        pytest.param(
+            """
+for n in range(40):
+    with torch.autograd.profiler.profile() as own: step()
+print(own.key_averages().table().count("aten::linear"))
+""",
+            "1\n",
+            id="each-step",
+        ),
+        pytest.param(
+            """
+own = profile()
+for n in range(40):
+    if n == 6: own.start()
+    step()
+own.stop()
+print(sum(event.name == "aten::linear" for event in own.events()))
+""",
+            "34\n",
+            id="from-a-step",
+        ),
+        pytest.param(
+            """
+own = profile()
+for n in range(8): step()
+with record_function("epoch"):
+    step(own.start)
+for n in range(400): model(torch.ones(4, 8))
+own.stop()
+print(sum(event.name == "aten::linear" for event in own.events()))
+""",
+            "401\n",
+            id="within-ranges",
+        ),
+        pytest.param(
+            """
+import threading
+def other():
+    with profile() as own: torch.ones(3).sum()
+    print(len(own.events()) > 0)
+thread = threading.Thread(target=other)
+for n in range(30):
+    if n == 10: thread.start()
+    step()
+thread.join()
+""",
+            "True\n",
+            id="other-thread",
+        ),
+    ],
+)
+def test_the_recording_yields_to_a_profiler_of_the_script(run: Run, trace: Path, code: str, printed: str) -> None:
+    done = run(STEP + code, python=TORCH_PYTHON)
+    assert (done.returncode, done.stdout) == (0, printed), done.stderr
+    what = "the trace ends early" if trace.exists() else "there is no trace"
+    assert logged(trace) == [f"PyTorch profiler: {what}, since the script uses PyTorch's profiler itself"]
+    if trace.exists():
+        assert 1 <= events(trace)["aten::linear"] < 20
+
+
+@needs("torch")
+def test_a_forked_child_ends_as_it_would_end(run: Run, trace: Path) -> None:
+    code = """
+for n in range(30):
+    step()
+    if n in (10, 20):
+        child = os.fork()
+        if not child:
+            sys.stdout.write("child\\n")
+            sys.exit(n)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+    done = run(STEP + code, python=TORCH_PYTHON)
+    assert (done.returncode, done.stdout) == (0, "child\n10\nchild\n20\n"), done.stderr
+    assert "Exception" not in done.stderr
+    assert 1 <= events(trace)["aten::linear"] < 20
+    assert logged(trace) == ["PyTorch profiler: the trace ends early, since the script forks a process"]
+
+
+@needs("torch")
+def test_a_script_finds_the_handlers_that_it_would_find(run: Run, trace: Path) -> None:
+    code = """
+for n in range(30):
+    step()
+    if n == 8:
+        print(torch.autograd._profiler_enabled(), signal.getsignal(signal.SIGURG) is signal.SIG_DFL)
+    if n == 10:
+        before = signal.getsignal(signal.SIGTERM)
+        def handler(number, frame):
+            print("handled", flush=True)
+            if callable(before): before(number, frame)
+        print(before is signal.SIG_DFL, signal.signal(signal.SIGTERM, handler) is signal.SIG_DFL, flush=True)
+        print(signal.getsignal(signal.SIGTERM) is handler, flush=True)
+    if n == 12:
+        os.kill(os.getpid(), signal.SIGTERM)
+print(signal.getsignal(signal.SIGTERM) is handler)
+"""
+    done = run(STEP + code, python=TORCH_PYTHON)
+    assert (done.returncode, done.stdout.split()) == (0, [*["True"] * 5, "handled", "True"]), done.stderr
+    assert events(trace)["aten::linear"] == 20
