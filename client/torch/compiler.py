@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["has_compiled", "is_compiling", "uncompiled"]
+__all__ = ["has_compiled", "is_compiling", "skip", "uncompiled"]
 
 is_compiling: Callable[[], bool] = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 _frames: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
@@ -41,7 +41,7 @@ def has_compiled() -> bool:
     return any(backend is not None for backend in list(backends.values()))
 
 
-def _skip(function: Any) -> None:
+def skip(function: Any) -> None:
     """Leave the frames of a function to the interpreter, where it is called and not inlined."""
     with contextlib.suppress(Exception):  # the names differ between versions
         if hasattr(_frames, "skip_code"):
@@ -52,4 +52,4 @@ def _skip(function: Any) -> None:
 
 
 # All hooks that it returns share one code.
-_skip(uncompiled(_skip))
+skip(uncompiled(skip))

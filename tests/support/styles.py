@@ -420,4 +420,67 @@ for fold in range(3):
         optimizer.zero_grad(); F.cross_entropy(model(a), b).backward(); optimizer.step()
 return models
 """,
+    "hooks removed from their dictionary": """
+model = dense(); optimizer = sgd(model)
+def hook(factor):
+    return lambda module, inputs, output: output * factor
+def step():
+    optimizer.zero_grad(); F.cross_entropy(model(x), y).backward(); optimizer.step()
+kept = model[0]._forward_hooks
+first, *rest = [one.register_forward_hook(hook(0.5)) for one in model]; counts = []
+watch(model)
+model[0]._forward_hooks.clear(); step()
+model[1]._forward_hooks.pop(rest[0].id); step()
+step(); del model[2]._forward_hooks[rest[1].id]; step()
+late = model[0].register_forward_hook(hook(0.7)); early = model[0].register_forward_hook(hook(0.9), prepend=True)
+model[0].register_forward_pre_hook(lambda module, inputs: (inputs[0] * 2,)); step()
+late.remove(); step(); kept[0] = hook(0.3); step(); kept.clear(); model[0]._forward_pre_hooks.popitem(); step()
+model[3]._forward_hooks = type(kept)(); step(); step()
+model[4].register_forward_hook(hook(0.1)); model[4]._forward_hooks.update({}); step()
+for one in watches:
+    one.close()
+step(); counts += [list(one._forward_hooks) for one in model]
+rest[3].remove(); step()
+return model, [len(one) for one in counts], [type(one._forward_hooks).__name__ for one in model[:4]], bool(model._forward_hooks)
+""",
+    "reparametrized for some steps": """
+from torch.nn.utils import prune, weight_norm, remove_weight_norm
+model = dense(); weight_norm(model[0]); prune.l1_unstructured(model[2], "weight", 0.5); optimizer = sgd(model)
+watch(model[0], prefix="0."); watch(model[2], prefix="2."); watch(model)
+def step():
+    optimizer.zero_grad(); F.cross_entropy(model(x), y).backward(); optimizer.step()
+step(); step(); remove_weight_norm(model[0]); prune.remove(model[2], "weight"); optimizer = sgd(model); step(); step()
+prune.l1_unstructured(model[4], "weight", 0.5); optimizer = sgd(model); step(); prune.remove(model[4], "weight")
+for one in watches:
+    one.close()
+return model, model(x), [len(one._forward_pre_hooks) for one in model]
+""",
+    "hooks added within forward": """
+class Late(nn.Module):
+    def __init__(self, body):
+        super().__init__(); self.body = body; self.handles = []
+    def forward(self, a):
+        for handle in self.handles:
+            handle.remove()
+        self.handles = [self.register_forward_hook(lambda module, inputs, output: output * 2, prepend=True)]
+        out = self.body(a); seen.append(bool(self._forward_hooks) + len(self._forward_hooks)); return out
+class Failing(Late):
+    def forward(self, a):
+        self.register_forward_hook(lambda *_: seen.append("always"), always_call=True)
+        super().forward(a); raise ValueError("no")
+seen = []; model = Late(nn.Sequential(Late(nn.Linear(6, 4)), nn.ReLU(), nn.Linear(4, 2))); optimizer = sgd(model); outs = []
+watch(model)
+for number in range(6):
+    if number == 3:
+        model.body[1].register_forward_hook(lambda module, inputs, output: output * 3)
+        hooked = model.register_forward_pre_hook(lambda module, inputs: None)
+    optimizer.zero_grad(); outs.append(model(x)); F.cross_entropy(outs[-1], y).backward(); optimizer.step()
+failing = Failing(nn.Linear(6, 2)); watch(failing)
+for _ in range(3):
+    try:
+        failing(x)
+    except ValueError as error:
+        seen.append(str(error))
+return model, outs, seen
+""",
 }
