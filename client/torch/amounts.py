@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from hypergauge.client.guard import Guard
 from hypergauge.client.options import WatchOptions
 from hypergauge.client.spans import Work
-from hypergauge.client.torch.flops import FlopCounter, is_countable
+from hypergauge.client.torch.flops import FlopCounter, is_countable, is_counting
 from hypergauge.client.torch.hooks import before_forward
 from hypergauge.client.torch.loop import Loop, Member
 from hypergauge.client.torch.work import amounts
@@ -83,6 +83,8 @@ class StepAmounts:
         if self._is_counted or self._step < _COUNTED_STEP or not self.is_countable:
             return
         if self._counter is None:
+            if is_counting():  # for another model
+                return
             self.is_countable = is_countable(self._model)
             if not self.is_countable:
                 return

@@ -1,8 +1,10 @@
-"""Models that are called in another form, and optimizers, found among the objects of the interpreter."""
+"""Models that are called in another form, optimizers among the objects of the interpreter, and closures."""
 
 from __future__ import annotations
 
+import functools
 import gc
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +12,7 @@ from torch import nn
 
 from hypergauge.client.torch.hooks import before_forward
 
-__all__ = ["compiled_form", "has_optimizer"]
+__all__ = ["compiled_form", "followed", "has_optimizer"]
 
 
 def compiled_form(model: nn.Module, hook: Callable[..., None]) -> Callable[[], None] | None:
@@ -41,3 +43,31 @@ def has_optimizer(model: nn.Module) -> bool:
             if any(type(group) is dict and group.get("params") is holder for group in groups):
                 return True
     return parameter is None
+
+
+def followed(function: Callable[..., Any], called: Callable[[], None]) -> Callable[..., Any] | None:
+    """Return what is like a function, method or partial, but calls another function afterwards; ``None`` for any other object.
+
+    Both have the same attributes, be they set later.
+    """
+    if type(function) is types.MethodType:
+        inner = followed(function.__func__, called)
+        return None if inner is None else types.MethodType(inner, function.__self__)
+    if type(function) is functools.partial:
+        inner = followed(function.func, called)
+        if inner is None:
+            return None
+        partial = functools.partial(inner, *function.args, **function.keywords)
+        partial.__dict__ = vars(function)
+        return partial
+    if type(function) is not types.FunctionType:
+        return None
+
+    def replacement(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        called()
+        return result
+
+    for name in ("__module__", "__name__", "__qualname__", "__doc__", "__dict__"):
+        setattr(replacement, name, getattr(function, name))
+    return replacement

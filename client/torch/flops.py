@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 from hypergauge.client.torch.compiler import has_compiled
 
-__all__ = ["FlopCounter", "is_compiled", "is_countable"]
+__all__ = ["FlopCounter", "is_compiled", "is_countable", "is_counting"]
 
 _TORCH = Path(torch.__file__).parent
 # Code that restores the thread's dispatch keys when it ends: the calls of compiled functions, transformations and `backward`.
@@ -86,6 +86,11 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
 def is_countable(model: torch.nn.Module) -> bool:
     """Return whether operations can be counted: nothing is compiled, and nothing else follows them as a counter does."""
     return not (is_compiled(model) or has_compiled() or _get_current_dispatch_mode_stack() or _is_restored())
+
+
+def is_counting() -> bool:
+    """Return whether a counter is entered in this thread."""
+    return any(isinstance(mode, FlopCounter) for mode in _get_current_dispatch_mode_stack())
 
 
 def _is_restored() -> bool:

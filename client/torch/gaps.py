@@ -49,6 +49,12 @@ class Gaps:
             why = "backward is called for tensors of several elements" if losses.vectors else "backward is not called"
             self._once(f"no losses of {name}: {why}; give watch the module of the loss, loss=")
 
+    def objects(self) -> None:
+        """Report an optimizer whose closure is an object, which is called as it is."""
+        self._once(
+            f"no gradients of {type(self._model).__name__}: its optimizer gets a closure that is no function; give it a function or method"
+        )
+
     def _once(self, text: str) -> None:
         if text not in self._reported:
             self._reported.add(text)

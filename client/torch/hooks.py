@@ -65,7 +65,7 @@ class _ModuleHooks(UserDict, OrderedDict):  # type: ignore[type-arg,misc]
 
     def __init__(self, module: nn.Module, name: str) -> None:
         OrderedDict.__init__(self)
-        self.data = vars(module)[name]
+        self.data: Any = vars(module)[name]
         self.added: dict[object, Any] = {}
         self.module, self._name = weakref.ref(module), name
         self.unhooked: set[int] = set()
@@ -259,7 +259,7 @@ def _view(module: nn.Module, name: str) -> _ModuleHooks:
 
 
 def _nothing(*_: object) -> None:
-    """Hook without an effect."""
+    """Do nothing."""
 
 
 def _add_to_steps(name: str, hook: Any) -> Remove:

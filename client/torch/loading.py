@@ -8,13 +8,19 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import torch
+from torch.utils import data
 from torch.utils.data import dataloader
+from torch.utils.data.distributed import DistributedSampler
 
 from hypergauge.client.torch.patches import Patch
 
 __all__ = ["LoaderHook"]
 
 _NEXT = Patch(dataloader._BaseDataLoaderIter, "__next__")
+
+# Types whose length is a plain number.
+_PLAIN = (list, tuple, range, torch.Tensor)
 
 
 class Loading(Protocol):
@@ -63,16 +69,33 @@ class LoaderHook:
         return replacement
 
 
+def _length(sampler: Any) -> int | None:
+    """Return the length of a sampler whose methods are all PyTorch's own."""
+    if type(sampler) in (data.SequentialSampler, data.RandomSampler):
+        source = sampler.data_source
+        source = source.indices if type(source) is data.Subset else source
+        if type(source) not in (data.TensorDataset, *_PLAIN):
+            return None
+    elif type(sampler) is data.SubsetRandomSampler:
+        if type(sampler.indices) not in _PLAIN:
+            return None
+    elif type(sampler) not in (data.WeightedRandomSampler, DistributedSampler):
+        return None
+    return len(sampler)
+
+
 def _samples(batches: Any, number: int | None) -> int | None:
-    """Return the samples of a batch by its number; ``None`` if the loader does not count them."""
+    """Return the samples of a batch by its number; ``None`` if the loader does not count them.
+
+    That of a sampler or data set of others is a full one, as their methods may draw random numbers.
+    """
     try:
-        sampler = batches._index_sampler
-        size = sampler.batch_size
+        sampler = vars(batches._index_sampler)
+        size = sampler.get("batch_size")
         if not batches._auto_collation or type(size) is not int or number is None:
             return None
-        try:
-            length = len(sampler.sampler)
-        except TypeError:
+        length = _length(sampler.get("sampler"))
+        if length is None:
             return size
         remaining = length - number * size
         return min(size, remaining) if remaining > 0 else size

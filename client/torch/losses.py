@@ -157,7 +157,7 @@ class Losses:
             self._keep(torch.stack([root.detach().reshape(()) for root in roots]).sum(), None)
 
     def _divisor(self, loss: Tensor) -> float | None:
-        # To look at the graph costs time, and calls the script's hooks on saved tensors.
+        # To look at the graph costs time.
         return divisor_of(loss) if self._step or self._accumulation else None
 
     def _keep(self, loss: Tensor, divisor: float | None) -> None:

@@ -156,4 +156,4 @@ def sample(flat: Tensor) -> Tensor:
 def quantiles(flat: Tensor) -> list[Value]:
     """Return the `QUANTILES` of the elements, of a large tensor those of a `sample`."""
     part = sample(flat).float()
-    return list(torch.quantile(part, torch.tensor(QUANTILES, device=part.device)).unbind())
+    return list(torch.quantile(part, torch.tensor(QUANTILES, dtype=part.dtype, device=part.device)).unbind())

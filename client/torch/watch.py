@@ -19,7 +19,7 @@ from hypergauge.client.spans import Spans
 from hypergauge.client.tensors import TensorFile
 from hypergauge.client.torch.amounts import StepAmounts
 from hypergauge.client.torch.batch import Batch
-from hypergauge.client.torch.calls import compiled_form, has_optimizer
+from hypergauge.client.torch.calls import compiled_form, followed, has_optimizer
 from hypergauge.client.torch.compiler import uncompiled
 from hypergauge.client.torch.gaps import Gaps
 from hypergauge.client.torch.hooks import after_forward, after_step, before_forward, before_step
@@ -33,7 +33,10 @@ from hypergauge.client.training import Training
 
 __all__ = ["TorchWatch"]
 
-_SAVE = Patch(torch, "save")
+# What `torch.save` calls: the function itself stays, as it may be pickled by its name.
+_SAVES = tuple(
+    Patch(torch.serialization, name) for name in ("_save", "_legacy_save") if hasattr(torch.serialization, name)
+)
 _BACKWARD = Patch(torch.autograd, "backward")
 # Forward passes without a step after which an optimizer is looked for.
 _PASSES = 3
@@ -99,8 +102,9 @@ class TorchWatch:
         self._removals.append(lambda: self._loop.leave(self))
         self._amounts.start(self._guard)
         if self._options.spans:
-            _SAVE.add(self._saving)
-            self._removals.append(lambda: _SAVE.remove(self._saving))
+            for patch in _SAVES:
+                patch.add(self._saving)
+                self._removals.append(functools.partial(patch.remove, self._saving))
         self._begin_step()
 
     def close(self) -> None:
@@ -178,28 +182,25 @@ class TorchWatch:
             return None
         is_positional = len(args) > 1
         closure = args[1] if is_positional else kwargs.get("closure")
-        if closure is None:
+        if isinstance(closure, nn.Module) or not callable(closure):  # gradients are there already
             self._amounts.stop()
             if self._is_watched:
                 self._reducer.gradients(optimizer)
             return None
-        if not self._is_watched or not callable(closure):
+        if not self._is_watched:
             return None
-        closure = self._observed(closure, optimizer)
-        return ((optimizer, closure, *args[2:]), kwargs) if is_positional else (args, {**kwargs, "closure": closure})
-
-    def _observed(self, closure: Callable[..., Any], optimizer: torch.optim.Optimizer) -> Callable[..., Any]:
+        self._reducer.keep_weights()
         reduce: list[Callable[..., None]] = [self._guard.function(self._reducer.gradients)]
 
-        @functools.wraps(closure)
-        def observed(*args: Any, **kwargs: Any) -> Any:
-            loss = closure(*args, **kwargs)
+        def called() -> None:
             while reduce:  # later calls are those of a line search
                 reduce.pop()(optimizer)
-            return loss
 
-        self._reducer.keep_weights()
-        return observed
+        observed = followed(closure, called)
+        if observed is None:
+            self._gaps.objects()
+            return None
+        return ((optimizer, observed, *args[2:]), kwargs) if is_positional else (args, {**kwargs, "closure": observed})
 
     def _step_ended(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if optimizer is self._optimizer or self._is_ours(optimizer):

@@ -12,6 +12,8 @@ from hypergauge.client.options import WatchOptions
 
 __all__ = ["amounts", "divisor_of", "found", "loss_of", "tensors"]
 
+_UNKNOWN = object()
+
 
 def amounts(
     args: tuple[Any, ...],
@@ -69,8 +71,8 @@ def divisor_of(loss: Tensor) -> float:
     kind = type(function).__name__
     if kind not in ("DivBackward0", "MulBackward0"):
         return 1.0
-    number = getattr(function, "_saved_other", None)
-    if not isinstance(number, Tensor) or number.dim() or not number.is_cpu or number.requires_grad:
+    number = _saved_other(function)
+    if type(number) is not Tensor or number.dim() or not number.is_cpu or number.requires_grad:
         return 1.0
     [(dividend, _), *_] = function.next_functions
     if type(dividend).__name__.startswith("Sum"):
@@ -82,6 +84,17 @@ def divisor_of(loss: Tensor) -> float:
     divisor = divisor if kind == "DivBackward0" else 1 / divisor
     whole = float(round(divisor))
     return whole if whole > 1 and abs(divisor - whole) < 1e-4 * whole else 1.0
+
+
+def _saved_other(function: Any) -> Any:
+    """Return the number that a quotient or product has saved, unless hooks have packed it: those of the script unpack it once."""
+    saved = getattr(function, "_raw_saved_other", None)
+    if saved is None or getattr(saved, "unpack_hook", _UNKNOWN) is not None:
+        return None
+    try:
+        return saved.data
+    except Exception:  # noqa: BLE001 - it may have been released
+        return None
 
 
 def _given(amount: float | Callable[..., float], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> float:

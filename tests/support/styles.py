@@ -483,4 +483,93 @@ for _ in range(3):
         seen.append(str(error))
 return model, outs, seen
 """,
+    "save within another process": """
+import functools
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from torch import save
+model = dense(); optimizer = sgd(model); watch(model); pickled = []
+for _ in range(3):
+    optimizer.zero_grad(); F.cross_entropy(model(x), y).backward(); optimizer.step()
+    pickled += [pickle.dumps(one) for one in (functools.partial(torch.save, f="a"), save, torch.serialization.save)]
+    torch.save(model.state_dict(), io.BytesIO()); torch.save(x, io.BytesIO(), _use_new_zipfile_serialization=False)
+with ProcessPoolExecutor(1, get_context("fork")) as pool:
+    pool.submit(torch.save, 1, "saved.pt").result()
+return model, pickled, torch.save is torch.serialization.save is save, torch.load("saved.pt")
+""",
+    "arguments of optimizers": """
+import functools
+class Custom(torch.optim.SGD):
+    def step(self, what=None):
+        seen.append(type(what).__name__)
+        if isinstance(what, nn.Module):
+            seen.append(len(list(what.parameters()))); return super().step()
+        loss = super().step(what)
+        seen.append([getattr(what, name, None) for name in ("note", "calls", "result", "args")][:2])
+        seen.append(what.result() if hasattr(what, "result") else None); what.__dict__["last"] = 1
+        return loss
+class Closure:
+    calls = 0
+    def __call__(self):
+        self.calls += 1; optimizer.zero_grad(); loss = F.cross_entropy(model(x), y); loss.backward(); return loss
+    def result(self):
+        return self.calls
+    method = lambda self: self()
+seen = []; model = dense(); optimizer = Custom(model.parameters(), 0.05); watch(model); closure = Closure()
+def function():
+    function.calls = getattr(function, "calls", 0) + 1; return closure()
+function.note = "mine"; function.result = lambda: function.calls; partial = functools.partial(function); partial.note = "partial"
+for what in (closure, function, closure.method, partial, lambda: closure()):
+    for _ in range(2):
+        optimizer.step(what)
+for _ in range(4):
+    optimizer.zero_grad(); F.cross_entropy(model(x), y).backward(); optimizer.step(model)
+return model, seen, vars(function)["last"], vars(partial), vars(closure)
+""",
+    "hooks on saved tensors": """
+model = dense(); optimizer = sgd(model); watch(model); store = {}; calls = []
+def pack(tensor):
+    store[len(calls)] = tensor; calls.append("pack"); return len(calls) - 1
+def unpack(key):
+    calls.append("unpack"); return store.pop(key)
+for _ in range(4):
+    for part in range(2):
+        with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+            loss = F.cross_entropy(model(x[part::2]), y[part::2]) * torch.tensor(0.5)
+        loss.backward()
+    optimizer.step(); optimizer.zero_grad()
+return model, calls
+""",
+    "sampler of its own": """
+class Half(torch.utils.data.Sampler):
+    def __init__(self):
+        pass
+    def __iter__(self):
+        return iter(torch.randperm(48)[:30].tolist())
+    def __len__(self):
+        return sum(1 for _ in self)
+class Data(TensorDataset):
+    def __len__(self):
+        torch.rand(1); return super().__len__()
+class Batches(torch.utils.data.BatchSampler):
+    batch_size = property(lambda self: int(torch.randint(1, 9, ())), lambda self, size: None)
+    def __iter__(self):
+        return iter([[1, 2, 3], [4, 5]])
+model = dense(); optimizer = sgd(model); watch(model); data = TensorDataset(x, y)
+batches = Batches(Half(), 8, False)
+for loader in (DataLoader(data, 8, sampler=Half()), DataLoader(Data(x, y), 8, shuffle=True), DataLoader(data, batch_sampler=batches)):
+    for a, b in loader:
+        optimizer.zero_grad(); F.cross_entropy(model(a), b).backward(); optimizer.step()
+return model, torch.rand(2)
+""",
+    "double precision by default": """
+torch.set_default_dtype(torch.float64)
+try:
+    model = dense(); optimizer = sgd(model); watch(model, quantiles=True)
+    for _ in range(4):
+        optimizer.zero_grad(); F.cross_entropy(model(x.double()), y).backward(); optimizer.step()
+    return model
+finally:
+    torch.set_default_dtype(torch.float32)
+""",
 }

@@ -208,3 +208,37 @@ def test_a_loss_and_an_activation_may_be_in_a_tuple(train: Train) -> None:
         "cells.1.0",
         "cells.1.1",
     ]
+
+
+def test_two_models_in_one_step_are_counted_one_after_the_other(train: Train) -> None:
+    """The counter of one is no compiled function, nor a mode of the script, to the other."""
+    done = train(
+        "g, d = nn.Linear(6, 6), nn.Linear(6, 1)\nog, od = (torch.optim.SGD(one.parameters(), 0.1) for one in (g, d))\n"
+        "track.watch(g, prefix='g.'); track.watch(d, prefix='d.')\n"
+        "for a, b in DataLoader(TensorDataset(x, y), 10):\n"
+        "    f = g(a); (d(a).mean() + d(f.detach()).mean()).backward(); od.step()\n"
+        "    d(f).mean().backward(); og.step()\n"
+    )
+    assert (done.gaps, done.problems) == ([], [])
+    assert any(line.get("flops") for line in done.steps)
+
+
+def test_a_closure_that_is_an_object_is_a_gap(train: Train) -> None:
+    done = train(
+        "class Closure:\n    def __call__(self):\n"
+        "        optimizer.zero_grad(); loss = criterion(model(x), y); loss.backward(); return loss\n"
+        "track.watch(model)\nfor _ in range(3):\n    optimizer.step(Closure())\n"
+    )
+    assert [gap.partition(":")[0] for gap in done.gaps] == ["no gradients of Sequential"]
+    assert {collection for _, collection, _ in done.tensors()} >= {"weights", "losses"}
+    assert "gradients" not in {collection for _, collection, _ in done.tensors()}
+
+
+def test_a_partial_as_a_closure_is_followed(train: Train) -> None:
+    done = train(
+        "import functools\ndef closure(part):\n"
+        "    optimizer.zero_grad(); loss = criterion(model(x[part]), y[part]); loss.backward(); return loss\n"
+        "track.watch(model)\nfor _ in range(3):\n    optimizer.step(functools.partial(closure, slice(30)))\n"
+    )
+    assert done.gaps == []
+    assert "gradients" in {collection for _, collection, _ in done.tensors()}
