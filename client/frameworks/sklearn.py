@@ -2,33 +2,91 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+import types
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 from hypergauge.client.frameworks.record import Record
 
 __all__ = ["EstimatorWatch"]
 
+# Phase of each watched method.
+_METHODS = {"fit": "train", "partial_fit": "train", "score": "evaluate", "predict": "predict"}
 _WEIGHTS = ("coef_", "coefs_")
 _BIASES = ("intercept_", "intercepts_")
 
 
-class _Shadow:
-    """Method of one instance, with something around it. A copy of the instance has the method of its class."""
-
-    def __init__(self, estimator: Any, method: Callable[..., Any], around: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, method)
-        self._estimator, self._method, self._around = estimator, method, around
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._around(self._method, args, kwargs)
+class _Watches(dict):  # type: ignore[type-arg]
+    """Watches of a class's instances, by the id of each. A class that is pickled by value takes none of them along."""
 
     def __reduce__(self) -> Any:
-        # A saved model must load where there is no hypergauge.
-        return getattr, (self._estimator, self._method.__name__)
+        return dict, ()
+
+
+class _ClassHooks:
+    """Methods of a class, each with a look at whether the instance is watched.
+
+    An instance has nothing of ours, so that its pickled state and its copies are those of one that is not watched.
+    A plain method stays a plain function: tools that patch classes refuse other descriptors.
+    """
+
+    _of: ClassVar[dict[type, _ClassHooks]] = {}
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+        self._watches = _Watches()
+        self._hooks: dict[str, Any] = {}
+        for name in _METHODS:
+            method = inspect.getattr_static(kind, name, None)
+            if inspect.isfunction(method):
+                self._hooks[name] = _hook(name, method, self._watches)
+            elif inspect.isfunction(getattr(method, "fn", None)):  # available on a condition
+                self._hooks[name] = copy.copy(method)
+                self._hooks[name].fn = _hook(name, method.fn, self._watches)
+        self._own = {name: vars(kind)[name] for name in self._hooks if name in vars(kind)}
+        for name, hook in self._hooks.items():
+            setattr(kind, name, hook)
+
+    @classmethod
+    def add(cls, watch: EstimatorWatch, estimator: object) -> None:
+        """Call a watch around the methods of an estimator, in place of an earlier watch."""
+        kind = type(estimator)
+        if kind not in cls._of:
+            cls._of[kind] = cls(kind)
+        cls._of[kind]._watches[id(estimator)] = watch  # which keeps the estimator, and so the id
+
+    @classmethod
+    def remove(cls, watch: EstimatorWatch, estimator: object) -> None:
+        """Call a watch no longer. With its last watch, a class gets its own methods back."""
+        hooks = cls._of.get(type(estimator))
+        if hooks is None or hooks._watches.get(id(estimator)) is not watch:
+            return
+        del hooks._watches[id(estimator)]
+        # A method that was patched after us may still call a hook.
+        if not hooks._watches and all(vars(hooks._kind).get(name) is hook for name, hook in hooks._hooks.items()):
+            del cls._of[hooks._kind]
+            for name in hooks._hooks:
+                if name in hooks._own:
+                    setattr(hooks._kind, name, hooks._own[name])
+                else:
+                    delattr(hooks._kind, name)
+
+
+def _hook(name: str, method: Callable[..., Any], watches: _Watches) -> Callable[..., Any]:
+    """Return a method of a class that calls the watch of its instance. It refers to nothing that must be imported."""
+
+    @functools.wraps(method)
+    def hook(self: Any, *args: Any, **kwargs: Any) -> Any:
+        watch = watches.get(id(self))
+        if watch is None:
+            return method(self, *args, **kwargs)
+        return watch.call(name, types.MethodType(method, self), args, kwargs)
+
+    return hook
 
 
 class EstimatorWatch:
@@ -51,22 +109,20 @@ class EstimatorWatch:
     def start(self) -> None:
         """Follow the methods from now on."""
         self._record.begin(self._estimator)
-        evaluate, predict = functools.partial(self._apply, "evaluate"), functools.partial(self._apply, "predict")
-        arounds: dict[str, Callable[..., Any]] = {
-            "fit": self._fit,
-            "partial_fit": self._partial_fit,
-            "score": evaluate,
-            "predict": predict,
-        }
-        for name, around in arounds.items():
-            if hasattr(self._estimator, name):
-                vars(self._estimator)[name] = _Shadow(self._estimator, getattr(self._estimator, name), around)
+        _ClassHooks.add(self, self._estimator)
 
     def close(self) -> None:
-        """Leave the estimator as it was, and end what is open."""
-        for name in [name for name, value in vars(self._estimator).items() if isinstance(value, _Shadow)]:
-            del vars(self._estimator)[name]
+        """Leave the estimator's class as it was, and end what is open."""
+        self._record.guard(_ClassHooks.remove)(self, self._estimator)
         self._record.guard(self._record.close)()
+
+    def call(self, name: str, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a method of the estimator, by its name."""
+        if name == "fit":
+            return self._fit(method, args, kwargs)
+        if name == "partial_fit":
+            return self._partial_fit(method, args, kwargs)
+        return self._apply(_METHODS[name], method, args, kwargs)
 
     def _fit(self, method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `fit`. Each iteration is a step if the estimator reports them, otherwise the whole call is one."""

@@ -16,7 +16,7 @@ from hypergauge.scheduler.launch.launch import client_folder
 from hypergauge.scheduler.tracking.spans import read_spans
 from tests.support.interpreters import needs, python_with
 from tests.support.recorded import Recorded, read_rows
-from tests.support.trainings import MODULES, SCRIPTS
+from tests.support.trainings import DATA, MODULES, SCRIPTS
 from tests.support.waiting import HUNG_SECONDS
 
 # Those that import PyTorch take seconds to start.
@@ -171,6 +171,84 @@ def test_sklearn(train: Train, tmp_path: Path) -> None:
     use = "import pickle, sys; model = pickle.load(open('model.pickle', 'rb')); model.fit([[0], [1]], [0, 1])"
     check = f"{use}; assert not any(name.startswith('hypergauge') for name in sys.modules)"
     subprocess.run([python, "-c", check], cwd=tmp_path / "work", check=True)
+
+
+SAVED = """
+import copy, hashlib, io, pickle, warnings
+import joblib
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.ensemble import GradientBoostingClassifier
+warnings.simplefilter("ignore")
+
+class Own(SGDClassifier):
+    def fit(self, X, y):
+        return super().fit(X, y)
+
+def digest(content):
+    return hashlib.sha256(content).hexdigest()[:12]
+
+def dumped(model):
+    file = io.BytesIO()
+    joblib.dump(model, file)
+    return file.getvalue()
+
+for model in (
+    SGDClassifier(random_state=0), MLPClassifier((5,), max_iter=3, random_state=0),
+    GradientBoostingClassifier(n_estimators=3, random_state=0), Own(random_state=0),
+    GridSearchCV(SGDClassifier(random_state=0), {"alpha": [0.1, 0.01]}, refit=True),
+    make_pipeline(StandardScaler(), LogisticRegression()),
+):
+    methods = {name: vars(type(model)).get(name) for name in ("fit", "partial_fit", "score", "predict")}
+    watch = track.watch(model, every=every)
+    state = [*vars(model)]
+    fitted = model.fit(X, y)
+    assert fitted is model
+    timed = isinstance(model, GridSearchCV)  # it keeps times of its fits
+    print(json.dumps([type(model).__name__, state, [*vars(model)], repr(model), None if timed else digest(pickle.dumps(model)),
+                      None if timed else digest(dumped(model))]))
+    model.score(X, y)
+    for name, twin in {
+        "pickle": pickle.loads(pickle.dumps(model)), "joblib": joblib.load(io.BytesIO(dumped(model))),
+        "copy": copy.copy(model), "deepcopy": copy.deepcopy(model), "clone": clone(model),
+        "method": pickle.loads(pickle.dumps(model.fit)).__self__, "copied method": copy.deepcopy(model.score).__self__,
+        "by value": joblib.parallel.Parallel(n_jobs=2)([joblib.delayed(copy.copy)(model)] * 2)[0],
+    }.items():
+        assert type(twin).__name__ == type(model).__name__ and twin is not model
+        own = str(vars(model))
+        assert twin.fit(X, 1 - y) is twin, name
+        assert str(vars(model)) == own, name
+        print(json.dumps([name, [*vars(twin)], twin.score(X, 1 - y), hasattr(twin, "partial_fit")]))
+    watch.close()
+    if not isinstance(model, Own):  # whose class a worker process returns
+        assert methods == {name: vars(type(model)).get(name) for name in methods}
+"""
+
+
+@needs(*MODULES["sklearn"])
+def test_a_watched_estimator_is_saved_and_copied_as_any_other(tmp_path: Path) -> None:
+    python = python_with(*MODULES["sklearn"])
+    assert python is not None
+    (tmp_path / "script.py").write_text(DATA + SAVED)
+    client = client_folder(tmp_path / "home")
+    files = {"BENCH_SPANS": str(tmp_path / "spans"), "BENCH_TENSORS": str(tmp_path / "tensors")}
+    printed = []
+    for variables in ({}, files):
+        done = subprocess.run(
+            [python, "-W", "ignore", str(tmp_path / "script.py")], cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(client), **variables, "EVERY": "1"},
+            capture_output=True, text=True, check=False, timeout=HUNG_SECONDS,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        printed.append(done.stdout)
+    assert printed[0] == printed[1]
+    spans = {span.span_id: span for span in read_spans(tmp_path / "spans")}
+    phases = [span.name for span in spans.values() if span.kind == "phase"]
+    assert phases.count("train") == phases.count("evaluate") == 6  # not those of copies
 
 
 @pytest.mark.parametrize("name", EACH)
