@@ -176,6 +176,72 @@ def test_no_rule_fires_on_a_sound_training(world: World, start: float, sound: Ch
     assert {name: [one.evidence for one in firings] for name, firings in fired(world, start, training).items()} == {}
 
 
+@pytest.mark.parametrize("steps", [3, 5, 8, 15])
+@pytest.mark.parametrize(
+    "sound",
+    [as_usual, converged, loss_near_zero, frozen_layers, adapters, accumulating, noisy, gap, smoothed_labels, adversarial, negative,
+     pretrained],
+)  # fmt: skip
+def test_no_rule_fires_on_a_sound_training_of_few_watched_steps(
+    world: World, start: float, sound: Change, steps: int
+) -> None:
+    training = Training(steps=steps, stride=100)
+    sound(training)
+    assert {name: [one.evidence for one in firings] for name, firings in fired(world, start, training).items()} == {}
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [2.3, 2.31, 2.3, 2.25, 1.9, 1.6, 1.4, 1.3],  # the learning rate warms up
+        [2.3, 60.0, 9.0, 2.4, 2.0, 1.7, 1.5, 1.4],
+        [2.3, 1.9, 1.6, 900.0, 2.0, 1.4, 1.3, 1.2],
+        [0.0, 2.1, 1.6, 1.2, 1.1, 1.1, 1.1, 1.1],
+        [1e-5, 0.8, 0.5, 0.42, 0.4, 0.4, 0.4, 0.4],
+        [0.3, 0.45, 0.44, 0.43, 0.42, 0.42, 0.41, 0.41],  # of an easy first batch
+        [0.02, -0.4, -0.9, -1.2, -1.5, -1.7, -1.8, -1.9],
+        [3e-4, 2e-4, 1e-4, 1e-4, 1e-4, 1e-4, 1e-4, 1e-4],
+    ],
+)  # fmt: skip
+def test_the_few_losses_of_a_sound_training_are_silent(world: World, start: float, losses: list[float]) -> None:
+    training = Training(steps=len(losses), stride=100)
+    training.losses["train_loss"] = np.array(losses)
+    assert "LossNotDecreasing" not in fired(world, start, training)
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [({0: 0.0}, 1.0), ({0: 1e-5}, 1.0), ({20: 900.0, 21: 5e4, 22: 700.0, 23: 80.0}, 1.0), ({0: 0.0}, 1e-6)],
+)
+def test_a_loss_that_begins_tiny_or_recovers_from_spikes_is_sound(
+    world: World, start: float, first: dict[int, float], later: float
+) -> None:
+    training = Training()
+    training.losses["train_loss"] = later * training.decreasing(2.3, 0.3, pace=8)
+    for number, value in first.items():
+        training.losses["train_loss"][number] = value
+    assert "LossNotDecreasing" not in fired(world, start, training)
+
+
+@pytest.mark.parametrize("prefixes", [("g.", "d."), ("", "")])
+@pytest.mark.parametrize("count", [8, 60])
+def test_losses_of_models_that_train_together_are_parts(
+    world: World, start: float, prefixes: tuple[str, str], count: int
+) -> None:
+    run = world.run(start, start + 10 * (count + 1))
+    for number, prefix in enumerate(prefixes):
+        one = tensors([f"{prefix}loss"], [1], np.ones((count, 1)))
+        one["mean"][:, 0] = np.linspace(0.7, 1 + number, count)
+        times = [start + 10 * (1 + at) + number for at in range(count)]
+        write_tensors(world, run, f"7f-c0ffee-{number + 1}-{number}", "losses", one, times, stride=100)
+    assert not found(world, "LossNotDecreasing", run, start, start + 10 * (count + 1))
+    alone = world.run(start, start + 10 * (count + 1), workload=2)
+    one["mean"][:, 0] = np.linspace(0.7, 1.4, count)
+    times = [start + 10 * (1 + at) for at in range(count)]
+    write_tensors(world, alone, "7f-c0ffee-1-1", "losses", one, times, stride=100)
+    assert found(world, "LossNotDecreasing", alone, start, start + 10 * (count + 1))
+
+
 def test_only_a_parameter_without_effect_makes_runs_similar(world: World, start: float) -> None:
     given = [("0.1", 5), ("0.1", 5), ("0.2", 5), ("0.3", 6)]
     stop = start + 1010

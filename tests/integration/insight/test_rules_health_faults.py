@@ -9,7 +9,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from tests.support.data.ruled import fired, moment
+from tests.support.data.ruled import fired, found, moment
 from tests.support.data.trained import Numbers, Training, classes, tensors
 from tests.support.world import World
 
@@ -273,3 +273,44 @@ def test_weights_that_begin_near_zero_do_not_explode(world: World, start: float)
     for name in ("min", "max", "mean", "std", "l1", "l2"):
         training.tensors["weights"].columns[name] *= growth
     assert "ExplodingTensor" not in fired(world, start, training)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_loss_far_above_its_start_has_exploded_whatever_its_noise(world: World, start: float, seed: int) -> None:
+    """Adam with a learning rate of 1: from 100 to 2 million times the first loss, without a trend."""
+    training = Training(steps=49, stride=10, seed=seed)
+    training.losses["train_loss"] = 3.88 * 10 ** np.random.default_rng(seed).uniform(2, 6.3, 49)
+    training.losses["train_loss"][0] = 3.88
+    [firing] = fired(world, start, training)["LossNotDecreasing"]
+    assert (firing.started_at, firing.ended_at) == (moment(start + 20), None)
+    assert firing.evidence["first"] == 3.88
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [1.39, 1.74, 1.71, 1.73, 1.70, 1.71, 1.72, 1.71],
+        [1.39, 250.0, 2.1, 1.72, 1.70, 1.71, 1.72, 1.71],
+        [2.303, 2.304, 2.303, 2.302, 2.303, 2.304, 2.303],
+        [0.7, 9e5, 4e2, 7e6, 3e4, 8e3, 2e6, 7e4],
+    ],
+)
+def test_few_losses_far_apart_suffice_once_the_run_has_ended(world: World, start: float, losses: list[float]) -> None:
+    training = Training(steps=len(losses), stride=100)
+    training.losses["train_loss"] = np.array(losses)
+    [firing] = fired(world, start, training)["LossNotDecreasing"]
+    assert firing.ended_at is None
+    run = world.run(start, workload=2)
+    training.write(world, run, start)
+    assert not found(world, "LossNotDecreasing", run, start, start + 10 * (len(losses) + 1))
+
+
+@pytest.mark.parametrize(
+    ("steps", "change"), [(3, all_zero), (10, all_zero), (4, poorly_initialized), (10, poorly_initialized)]
+)
+def test_few_watched_steps_show_a_poor_initialization(world: World, start: float, steps: int, change: Change) -> None:
+    training = Training(steps=steps, stride=100)
+    change(training)
+    training.losses["train_loss"] = training.flat(2.303, 0.001)
+    [firing] = fired(world, start, training)["PoorWeightInitialization"]
+    assert (firing.started_at, firing.ended_at) == (moment(start + 10), moment(start + 10 * steps))
