@@ -163,5 +163,5 @@ def test_ncu_examines_the_kernels_that_an_earlier_run_found_frequent(home: Home,
     without = home.sheet("without", HEADER, ['132,1,x,{scripts}/clocked.py,"ncu(from=131/2/1)",'])
     refused = " ".join(home.bench("schedule", without.path, "--dry-run", status=2).split())
     assert "131/2/1 has no profile of kernels: profile it by nsys or torch first" in refused
-    refused = home.bench("run", "--listeners", f"ncu(from={examined['run_id'][:8]})", "--", "true", status=2)
+    refused = home.bench("run", "--listeners", f"ncu(from={examined['run_id']})", "--", "true", status=2)
     assert "has no profile of kernels" in refused
