@@ -45,5 +45,5 @@ def test_busy_loops_beside_an_experiment_prevent_its_verdict(home: Home) -> None
 
     compared = home.json("compare", "86")
     assert "other_programs" in {notice["code"] for notice in compared["notices"]}
-    assert max(row["delay"] for row in compared["quality"]) > 0.2
+    assert all(row["disturbed"] for row in compared["quality"])
     assert "ther programs used the cores" in home.bench("highlights", "86/3/1")
