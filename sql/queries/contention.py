@@ -76,8 +76,11 @@ def contention(connection: Connection, run_ids: Sequence[str]) -> dict[str, Cont
              cpu as materialized (select run_id, total from run_summary_of(array(select run_id from requested), '{cpu_usage}')
                                   where scope = 'process' and metric is null)
         select run_id, other_cores + other_run_cores as used, service_cores as services, cores, gpu_other_share as gpu_share, delay,
-               coalesce(delay > delay_limit(), false) as disturbed, unmeasured_others(run_id) as unmeasured, cpu.total as cpu_seconds
-        from requested left join lateral (select * from run_contention c where c.run_id = requested.run_id offset 0) c (id) on true
+               coalesce(delay > delay_limit(), false) as disturbed,
+               unmeasured_others(devices, cores, other_cores, cpu_pressure, gpu_other_processes, gpu_other_share, delay) as unmeasured,
+               cpu.total as cpu_seconds
+        from requested join (select run_id, devices from runs) r using (run_id)
+        left join lateral (select * from run_contention c where c.run_id = requested.run_id offset 0) c (id) on true
         left join cpu using (run_id)
         """,
         (list(run_ids),),

@@ -34,13 +34,17 @@ def folder(new_folder: NewFolder) -> Path:
     return new_folder() / "postgres"
 
 
+def serves(dsn: str) -> bool:
+    with psycopg.connect(dsn) as connection:
+        return connection.execute("select 1").fetchone() == (1,)
+
+
 def test_it_works_however_long_its_path_is(new_folder: NewFolder) -> None:
     home = new_folder()
     folder = home / ("x" * (200 - len(str(home)) - 1))
     assert len(str(folder)) == 200
     server = EmbeddedServer(folder)
-    with psycopg.connect(server.acquire()) as connection:
-        assert connection.execute("select 1").fetchone() == (1,)
+    assert serves(server.acquire())
     assert len(os.fsencode(server.socket_dir / ".s.PGSQL.5432")) < 108
     assert stat.S_IMODE(server.socket_dir.stat().st_mode) == 0o700
     server.release()
@@ -159,8 +163,7 @@ def test_a_zombie_is_no_server(folder: Path) -> None:
         assert int((folder / "data" / "postmaster.pid").read_text().split()[0]) == pid
         server = EmbeddedServer(folder)
         assert not server.running
-        with psycopg.connect(server.acquire()) as connection:
-            assert connection.execute("select 1").fetchone() == (1,)
+        assert serves(server.acquire())
         server.release()
         process.communicate()
 
@@ -172,8 +175,7 @@ def test_a_process_that_reuses_the_pid_is_no_server(folder: Path) -> None:
     file = folder / "data" / "postmaster.pid"
     file.write_text(file.read_text().replace(file.read_text().split()[0], str(os.getpid()), 1))
     server.restore()
-    with psycopg.connect(server.dsn) as connection:
-        assert connection.execute("select 1").fetchone() == (1,)
+    assert serves(server.dsn)
     server.release()
 
 
@@ -182,8 +184,7 @@ def test_a_suspended_server_continues(folder: Path) -> None:
     server.acquire()
     process = postmaster_of(server)
     os.kill(process.pid, signal.SIGSTOP)
-    with psycopg.connect(EmbeddedServer(folder).acquire()) as connection:
-        assert connection.execute("select 1").fetchone() == (1,)
+    assert serves(EmbeddedServer(folder).acquire())
     assert postmaster_of(server).pid == process.pid
     server.release()
 
@@ -196,8 +197,7 @@ def test_a_server_without_a_socket_is_replaced(folder: Path) -> None:
     server.restore()
     assert postmaster_of(server).pid != before.pid
     assert [restart.reason for restart in Restarts(folder).read()] == ["it did not answer"]
-    with psycopg.connect(server.dsn) as connection:
-        assert connection.execute("select 1").fetchone() == (1,)
+    assert serves(server.dsn)
     server.release()
 
 
@@ -218,8 +218,7 @@ def test_data_in_use_on_another_host_are_refused_also_when_that_has_crashed(fold
     with pytest.raises(DatabaseUnavailable, match=refusal):
         EmbeddedServer(folder).acquire()
     lease.unlink()
-    with psycopg.connect(server.acquire()) as connection:
-        assert connection.execute("select 1").fetchone() == (1,)
+    assert serves(server.acquire())
     server.release()
 
 
@@ -238,8 +237,7 @@ def test_the_same_host_continues_after_a_restart(folder: Path) -> None:
     lease = {"host": platform.node(), "boot_id": "that of the boot before"}
     (folder / "lease.json").write_text(json.dumps(lease))
     (folder / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n{folder}/data\n")  # a pid that is another's now
-    with psycopg.connect(server.acquire()) as connection:
-        assert connection.execute("select 1").fetchone() == (1,)
+    assert serves(server.acquire())
     server.release()
 
 

@@ -153,14 +153,16 @@ from runs r cross join lateral (
     select * from compute_contention(r.run_id) where r.started_at is not null and not r.summarised
 ) c;
 
--- Return where programs beside a run were not measured, though they may have cost it much of its time: on its `host`, or on its
--- `gpu`. Where the cores of a host alone show that little was lost, it does not matter whose they were.
-create or replace function bench_internal.unmeasured_others(p_run text) returns text[] language sql stable as $$
+-- Return where programs beside a run on these devices were not measured, though they may have cost it much of its time: on its `host`,
+-- or on its `gpu`. The other values are those of `run_contention`. Where the cores of a host alone show that little was lost, it does
+-- not matter whose they were.
+create or replace function bench_internal.unmeasured_others(
+    p_devices text, p_cores float8, p_other_cores float8, p_pressure float8, p_gpu_processes float8, p_gpu_share float8, p_delay float8
+) returns text[] language sql immutable as $$
     select array_remove(array[
-        case when c.cores is null and c.cpu_pressure is null or c.delay is null
-                  or c.other_cores is null and c.delay > greatest(delay_limit(), c.gpu_other_share) then 'host' end,
-        case when r.devices <> '' and c.gpu_other_processes is null and c.gpu_other_share is null then 'gpu' end], null)
-    from runs r left join lateral (select * from run_contention where run_id = p_run offset 0) c on true where r.run_id = p_run
+        case when p_cores is null and p_pressure is null or p_delay is null
+                  or p_other_cores is null and p_delay > greatest(delay_limit(), p_gpu_share) then 'host' end,
+        case when p_devices <> '' and p_gpu_processes is null and p_gpu_share is null then 'gpu' end], null)
 $$;
 
 -- Return the notices of programs that may have cost runs much of their time: see `notice_codes`.
@@ -190,6 +192,9 @@ returns table (code text, runs text[], "values" jsonb) language sql stable as $$
                case when place = 'host' then '["host", "process"]'::jsonb
                     -- Of GPUs, nvml alone knows them.
                     when bool_and(r.devices ~ '(GPU|MIG)-|^[0-9+]*$') then '["nvml"]' else '[]' end)
-    from runs r join workloads w using (workload_id) cross join lateral unnest(unmeasured_others(r.run_id)) place
+    from runs r join workloads w using (workload_id)
+    left join lateral (select * from run_contention where run_id = r.run_id offset 0) c on true
+    cross join lateral unnest(unmeasured_others(r.devices, c.cores, c.other_cores, c.cpu_pressure, c.gpu_other_processes, c.gpu_other_share,
+                                                c.delay)) place
     where r.run_id = any(p_runs) group by place order by place desc
 $$;

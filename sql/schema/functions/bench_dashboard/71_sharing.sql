@@ -44,7 +44,9 @@ language sql stable as $$
     )
     select r.run_id, coalesce(nullif(r.name, ''), r.label), r.label, r.position, r.configuration, r.way, r.simulated,
            extract(epoch from r.ended_at - r.started_at)::float8, u.cpu, c.delay, c.other_cores + c.other_run_cores, c.service_cores, c.cores,
-           c.gpu_other_share, case when p.counts then unmeasured_others(r.run_id) end, pass, p.seconds, p.beside, p.shown, p.counts, p.shares
+           c.gpu_other_share,
+           case when p.counts then unmeasured_others(r.devices, c.cores, c.other_cores, c.cpu_pressure, c.gpu_other_processes,
+                                                     c.gpu_other_share, c.delay) end, pass, p.seconds, p.beside, p.shown, p.counts, p.shares
     from passed r join passes p using (pass)
     left join (select run_id, total as cpu from run_summary_of(array(select run_id from requested), '{cpu_usage}')
                where scope = 'process' and metric is null) u using (run_id)
