@@ -174,7 +174,9 @@ def seen(scene: Scene, receiver: Receiver) -> Seen:
     scene.ended("busy")
     beside = [scene.run(name)["status"] for name in ("idle", "notified")]
     wait_for(lambda: receiver.of("notified"), "the webhook of the running run")
-    scene.actions("notified")
+    # A begun action of a killed process is not repeated: none may be in progress at the kill.
+    for name in ("busy", "notified"):
+        scene.actions(name)
     [running] = [run for run in scene.home.json("status")["runs"] if run["name"] == "notified"]
     os.kill(json.loads((scene.home.path / "stack" / "rules.service").read_text())["pid"], signal.SIGKILL)
     scene.home.bench("up")
