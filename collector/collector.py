@@ -24,6 +24,7 @@ from hypergauge.collector.sharing.leases import Leases
 from hypergauge.collector.sharing.reporter import Reporter
 from hypergauge.collector.spool.queue import Spool
 from hypergauge.collector.write.packer import Packer
+from hypergauge.collector.write.sessions import SESSIONS_SECONDS, SessionWatch
 from hypergauge.collector.write.writer import Writer
 from hypergauge.core.errors import ServiceFailed
 from hypergauge.core.http.server import MetricsServer
@@ -103,16 +104,19 @@ def collect(
         exporters=exporters,
     )
     packer = Periodic("packer", Packer(database), _PACK_SECONDS)
+    sessions = Periodic("sessions", SessionWatch(database, metrics), SESSIONS_SECONDS)
     try:
         with MetricsServer(lambda: generate_latest(metrics.registry), bind, port, web=web, insecure=insecure):
             leases.begin(wanted())
             writer = Writer(database, spool, access, metrics)
             writer.start()
             packer.start()
+            sessions.start()
             asyncio.run(_run_until_signal(_ScrapeLoop(discovery, wanted, leases, spool, access, metrics), writer))
             writer.stop()
     finally:
-        packer.end(timeout=0)  # a transaction that is cut off changes nothing
+        for periodic in (packer, sessions):
+            periodic.end(timeout=0)  # a transaction that is cut off changes nothing
         leases.close()
         spool.close()
 

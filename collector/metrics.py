@@ -97,6 +97,10 @@ class CollectorMetrics:
         self.write_errors = Counter(
             "bench_collector_write_errors_total", "Failed writes to the database.", registry=self.registry
         )
+        self.lock_waits = Counter(
+            "bench_collector_lock_waits_total", "Sessions of the database that waited for a lock for some seconds.",
+            registry=self.registry,
+        )  # fmt: skip
         self.write_seconds = Histogram(
             "bench_collector_write_seconds", "Time of one write transaction.", registry=self.registry,
             buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),

@@ -17,9 +17,16 @@ alter role bench_writer login;
 alter role bench_reader login connection limit 20;
 alter role mlflow login;
 
--- Viewers of Grafana can send any SQL.
-alter role bench_reader set default_transaction_read_only = on;
-alter role bench_reader set statement_timeout = '30s';
+-- Viewers of Grafana can send any SQL. Logins in the reading roles get the limits that they have not.
+create temporary table readers on commit drop as
+select oid as role, rolname as name, rolcanlogin and rolconnlimit < 0 as unlimited from pg_roles
+where not rolsuper and (pg_has_role(oid, 'bench_reader', 'member') or pg_has_role(oid, 'bench_reader_own', 'member'))
+  and not pg_has_role(oid, 'bench_writer', 'member') and not pg_has_role(oid, 'bench_owner', 'member');
+select format('alter role %I set %I = %L', r.name, s.name, s.value)
+from readers r cross join (values ('default_transaction_read_only', 'on'), ('statement_timeout', '30s')) s (name, value)
+where not exists (select from pg_db_role_setting, unnest(setconfig) own
+                  where setrole = role and setdatabase = 0 and own ^@ (s.name || '=')) \gexec
+select format('alter role %I connection limit 20', name) from readers where unlimited \gexec
 
 select format('alter role %I in database %I set search_path = %sbench, bench_internal, bench_dashboard, public', role, current_database(), own)
 from (values ('bench_owner', ''), ('bench_writer', ''), ('bench_reader', ''), ('bench_reader_own', 'bench_own, ')) as paths(role, own) \gexec
@@ -32,10 +39,18 @@ revoke create on schema public from public;
 select format('revoke all on database %I from public', current_database()) \gexec
 select format('grant connect on database %I to bench_owner, bench_writer, bench_reader, bench_reader_own, mlflow',
               current_database()) \gexec
-select format('grant create on database %I to bench_owner', current_database()) \gexec
+select format('grant create, temporary on database %I to bench_owner', current_database()) \gexec
+select format('grant temporary on database %I to bench_writer', current_database()) \gexec
 
--- A reader may lift the time limit of its own role, so the owner cancels reads that run too long.
-grant bench_reader to bench_owner;
+-- What has an effect without a right to write: locks that any session may wait for, large objects, messages in the log. Where
+-- the schema's owner is a superuser, it also takes TimescaleDB's jobs from all others.
+select format('revoke execute on function %s from public; grant execute on function %1$s to bench_owner, bench_writer', oid::regprocedure)
+from pg_proc
+where pronamespace = 'pg_catalog'::regnamespace and pg_has_role(proowner, 'usage')
+  and (proname ~ '^pg_(try_)?advisory_' or proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')) \gexec
+
+-- A reader may lift the time limit of its own role, so the owner ends reads that take too long.
+grant bench_reader, pg_signal_backend to bench_owner;
 -- The writer drops its own rights before it runs rules, since rules are files of users.
 grant bench_reader to bench_writer;
 

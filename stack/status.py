@@ -20,6 +20,7 @@ from hypergauge.sql.queries.report import findings
 from hypergauge.sql.queries.summaries import Live, live_values
 from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server.database import Connection, Database
+from hypergauge.sql.server.lock_waits import LockWait, lock_waits
 from hypergauge.sql.server.server_status import ServerStatus
 from hypergauge.stack.collector_status import CollectorStatus
 from hypergauge.stack.services.start_settings import Difference, differences
@@ -45,6 +46,8 @@ class Measured:
         Targets that cannot be scraped.
     unmeasured
         Hosts with runs but without an exporter that answers.
+    lock_waits
+        Sessions that have waited for a lock for some seconds.
     """
 
     running: Sequence[RunInfo]
@@ -53,6 +56,7 @@ class Measured:
     clocks: Sequence[ClockOffset]
     failing: Sequence[FailingTarget]
     unmeasured: Sequence[str]
+    lock_waits: Sequence[LockWait]
 
     @classmethod
     def read(cls, connection: Connection) -> Measured:
@@ -65,6 +69,7 @@ class Measured:
             clocks=clock_offsets(connection),
             failing=failing_targets(connection),
             unmeasured=unmeasured_hosts(connection),
+            lock_waits=lock_waits(connection),
             firing=_firing(connection, ids),
         )
 
@@ -74,6 +79,7 @@ class Measured:
             "clocks": [asdict(clock) for clock in self.clocks],
             "failing": [asdict(one) | {"url": without_login(one.url)} for one in self.failing],
             "unmeasured": self.unmeasured,
+            "lock_waits": [asdict(wait) for wait in self.lock_waits],
             "runs": [
                 {
                     **asdict(run),
@@ -142,7 +148,7 @@ class Status:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the status for JSON; what only the database knows is null if it does not answer."""
-        unknown = dict.fromkeys(("clocks", "failing", "unmeasured", "runs"))
+        unknown = dict.fromkeys(("clocks", "failing", "unmeasured", "lock_waits", "runs"))
         return {
             "gpus": [asdict(gpu) for gpu in self.gpus],
             "database": self.database.as_dict(),

@@ -50,6 +50,8 @@ def status(json: Json = False) -> None:
     _warn_of_failing(found.measured.failing)
     _warn_of_clocks(clock for clock in found.measured.clocks if clock.is_off)
     _warn_of_unmeasured(found.measured.unmeasured)
+    for wait in found.measured.lock_waits:
+        console().print(f"[yellow]![/] {escape(wait.describe())}")
     _show_runs(found.measured)
 
 

@@ -23,7 +23,6 @@ from hypergauge.sql.ingest import samples
 from hypergauge.sql.ingest.samples import WriteState
 from hypergauge.sql.runs import runs
 from hypergauge.sql.server.database import Connection, Database
-from hypergauge.sql.server.reader import cancel_long_reads
 
 __all__ = ["Writer"]
 
@@ -40,10 +39,6 @@ _LINGER_SECONDS = 0.1
 # Errors of the data, not of the database.
 _REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 _MAINTENANCE_SECONDS = 1.0
-# Users with SQL as `bench_reader` may lift that role's 30 s; an export does, and copies a table for some minutes.
-_LONGEST_READ_SECONDS = 300.0
-# Interval of the checks for that, which list all connections.
-_READS_SECONDS = 10.0
 # Delay after which a run's last samples are stored: its last scrape is over, and so is the write.
 _SETTLED_SECONDS = 2.0
 # If nothing older than this waits in the parse queue or in the spool, all scraped samples are written.
@@ -71,7 +66,7 @@ class Writer(threading.Thread):
         self._tags = Tags()
         self._series = SeriesIds(spool.source)
         self._backoff = Backoff(0.2, 10.0)
-        self._maintained_at = self._reads_checked_at = self._wrote_at = float("-inf")
+        self._maintained_at = self._wrote_at = float("-inf")
         self._forgotten = 0
         self._at_once = _SAMPLES_AT_ONCE
 
@@ -292,11 +287,6 @@ class Writer(threading.Thread):
             self._metrics.retagged.inc(moved)
         if written:
             samples.summarise_ended_runs(connection, settled)
-        if self._maintained_at - self._reads_checked_at < _READS_SECONDS:
-            return
-        self._reads_checked_at = self._maintained_at
-        if cancelled := cancel_long_reads(connection, _LONGEST_READ_SECONDS):
-            _log.warning("queries of bench_reader cancelled after %g s: %d", _LONGEST_READ_SECONDS, cancelled)
 
 
 def _before(taken: Mapping[int, float], targets: Ids, times: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:

@@ -64,20 +64,17 @@ def reader(database: Database) -> Reader:
 
 
 def cancel_long_reads(connection: Connection, seconds: float) -> int:
-    """Cancel queries of ``bench_reader`` that run for longer than `seconds`. Return their number."""
+    """Cancel the queries of readers that run for longer than `seconds`, and end sessions that idle so long in a transaction.
+
+    Return their number.
+    """
     return value(connection, int, "select cancel_long_reads(make_interval(secs => %s))", (seconds,))
 
 
 def _let_in(database: Database) -> None:
     """Enable the login of the embedded server's reader; only this user can reach that server."""
     with database.session() as connection:
-        connection.execute(
-            """
-            alter role bench_reader login connection limit 20;
-            alter role bench_reader set default_transaction_read_only = on;
-            alter role bench_reader set statement_timeout = '30s'
-            """
-        )
+        connection.execute("alter role bench_reader login connection limit 20")
 
 
 def _reader(connection: Connection) -> Reader:

@@ -88,7 +88,7 @@ def _write(
     with connection.transaction():
         connection.execute(
             "set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0;"
-            "select pg_advisory_xact_lock(hashtext('bench.import'))"
+            "lock table bench_internal.import_lock in exclusive mode"
         )
         imported = _bring_in(connection, archive, manifest, into, report)
         staging.clear(connection)
@@ -117,7 +117,7 @@ def _samples(
     connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, report: Callable[[int, int], None]
 ) -> int:
     # This lock keeps the raw cutoff fixed.
-    connection.execute("select pg_advisory_xact_lock_shared(hashtext('bench.samples'))")
+    connection.execute("lock table bench_internal.retention in share mode")
     raw_cutoff = retention(connection).raw_cutoff
     series, sets = _NewIds.of(connection, "series"), _NewIds.of(connection, "run set")
     total, read, written = sum(manifest.parts), 0, 0

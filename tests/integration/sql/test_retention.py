@@ -7,6 +7,7 @@ import time
 import pytest
 
 from hypergauge.sql.maintenance import aggregates
+from hypergauge.sql.schema.flavour import Flavour, inspect
 from tests.support.world import LEVELS, World
 
 pytestmark = pytest.mark.flavours
@@ -127,6 +128,26 @@ def test_a_late_sample_leaves_the_summary_of_a_run_whose_samples_are_deleted(wor
     world.refresh()
     assert summaries(world) == before
     agree(world, 660, 1200 + 540, 9.0)
+
+
+def test_a_move_of_the_cutoff_that_was_cut_off_continues(world: World) -> None:
+    """Samples below the cutoff come between the two refreshes of a move, and after its crash."""
+    if inspect(world.connection).flavour is Flavour.POSTGRESQL:
+        pytest.skip("the move is one transaction")
+    write(world, 60, 2.0)
+    write(world, 0.1, 4.0)
+    aggregates.keep_raw(world.connection, 30)
+    world.connection.execute(
+        "update retention set moved_from = raw_cutoff, raw_cutoff = date_trunc('day', now() - keep_raw, 'UTC')"
+    )
+    write(world, 60, 3.0)  # the same series and buckets, while the move is cut off
+    agree(world, 1200, 600 * (2 + 4), 4.0)
+    aggregates.maintain(world.connection)
+    world.refresh()
+    assert raw(world) == 600
+    agree(world, 1800, 600 * (2 + 3 + 4), 4.0)
+    write(world, 60, 5.0)
+    agree(world, 2400, 600 * (2 + 3 + 4 + 5), 5.0)
 
 
 def test_less_than_a_day_is_refused(world: World) -> None:

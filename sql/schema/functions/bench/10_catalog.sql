@@ -119,6 +119,7 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_collector_damaged_records_total', '{}', 'collector_damaged_records', 'events/s', 1, 'counter', 'sum', 1, false, 'Damaged records of the spool.'),
     ('bench_collector_retagged_samples_total', '{}', 'collector_retagged_samples', 'samples/s', 1, 'counter', 'sum', 1, false, 'Samples whose tag changed to other runs afterwards.'),
     ('bench_collector_replayed_batches_total', '{}', 'collector_replayed_batches', 'events/s', 1, 'counter', 'sum', 1, false, 'Batches that were already written, by an earlier process or a failed write.'),
+    ('bench_collector_lock_waits_total', '{}', 'collector_lock_waits', 'events/s', 1, 'counter', 'sum', 1, false, 'Sessions that waited for a lock in the database for some seconds.'),
     ('bench_collector_write_errors_total', '{}', 'collector_write_errors', 'events/s', 1, 'counter', 'sum', 1, false, 'Failed writes to the database.'),
     ('bench_collector_discovery_errors_total', '{}', 'collector_discovery_errors', 'events/s', 1, 'counter', 'sum', 1, false, 'Failed reads of target lists.'),
     ('bench_collector_unread_seconds', '{}', 'collector_unread_age', 'seconds', 1, 'gauge', 'max', 1, false, 'Age of the oldest response that is not parsed yet.'),

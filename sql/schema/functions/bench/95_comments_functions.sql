@@ -6,7 +6,7 @@ comment on function tensor_chart is 'Return a reduction of tensors over the step
 comment on function chart_axis is 'Return the range of a run on an axis (time, step, epoch, phase), as positions and as times; no row where it has none.';
 comment on function run_label is 'Return the label of a run: EXPERIMENT/WORKLOAD/POSITION, with @ATTEMPT for an attempt before the latest.';
 comment on function replica_behind is 'Return the age in seconds of the data that a replica shows; null on a server that is none.';
-comment on function cancel_long_reads is 'Cancel queries of bench_reader that have run longer than this; return how many.';
+comment on function cancel_long_reads is 'Cancel queries of readers that have run longer than this, and end their sessions that have idled so long in a transaction or with a lock; return how many.';
 comment on function rule_points is 'Return means of a run''s quantities over points of time, in canonical units, as run_chart draws them, for rules; low and high are the least and greatest sample.';
 comment on function rule_cpu is 'Return cores used by a run and available to it at each point, and cores in use, waiting for I/O and in total on its host, with the host''s CPU pressure, for rules.';
 comment on function rule_window is 'Return the start of the window that holds a time, for rules; null before p_skip after the run''s start, and for a window that is not wholly evaluated.';

@@ -170,8 +170,8 @@ declare
     start timestamptz;
     moved bigint;
 begin
-    perform pg_advisory_xact_lock_shared(hashtext('bench.samples'));  -- keeps the raw cutoff from moving
-    perform pg_advisory_xact_lock_shared(hashtext('bench.pack'));  -- excludes packing
+    lock table bench_internal.retention in share mode;  -- keeps the raw cutoff from moving
+    lock table bench_internal.pack_lock in share mode;  -- excludes packing
     select greatest(p_from, raw_cutoff) into start from retention;
     perform set_config('timescaledb.max_tuples_decompressed_per_dml_transaction', '0', true);  -- no limit
     perform unpack(p_place, start);

@@ -10,7 +10,7 @@ begin
         insert into batches (source, batch) select p_source, unnest(p_batches) on conflict do nothing returning batch
     )
     select coalesce(array_agg(batch), '{}') into fresh from entered;
-    perform pg_advisory_xact_lock_shared(hashtext('bench.samples'));
+    lock table bench_internal.retention in share mode;
     -- Separate statements: each sees what was committed while the previous one waited for its lock.
     select v.version into version from tag_version v;
     select extract(epoch from r.raw_cutoff), extract(epoch from clock_timestamp()) into raw_cutoff, now from retention r;

@@ -1,5 +1,5 @@
 -- Packing: rows of closed hours become arrays. A sample is in one of both forms, and each step is one transaction: a crash loses
--- nothing and doubles nothing. The lock `bench.pack` excludes packing while tags change or runs are removed; writers never wait.
+-- nothing and doubles nothing. The lock on `pack_lock` excludes packing while tags change or runs are removed; writers never wait.
 
 -- Return whether a block of samples stores the aggregates of a level: it saves time where they are far fewer than the samples.
 create or replace function bench_internal.stores_level(p_samples bigint, p_buckets bigint) returns boolean language sql immutable as $$
@@ -85,9 +85,13 @@ begin
               left join bench.series using (series_id)) x
         group by part order by part
     loop
-        exit when not pg_try_advisory_xact_lock(hashtext('bench.packer'));
+        begin
+            lock table bench_internal.packer_lock in exclusive mode nowait;
+        exception when lock_not_available then
+            exit;
+        end;
         perform pg_sleep_for(p_rest * took);
-        perform pg_advisory_xact_lock(hashtext('bench.pack'));
+        lock table bench_internal.pack_lock in exclusive mode;
         began := clock_timestamp();
         perform bench_internal.pack_series(ids, closed);
         commit;
@@ -128,6 +132,6 @@ $$;
 -- Delete scrapes whose packed samples are gone.
 create or replace function bench_internal.delete_unused_scrapes() returns void language plpgsql as $$
 begin
-    perform pg_advisory_xact_lock(hashtext('bench.pack'));
+    lock table bench_internal.pack_lock in exclusive mode;
     delete from packed_scrapes s where not exists (select from packed_samples p where p.scrapes_id = s.scrapes_id);
 end $$;

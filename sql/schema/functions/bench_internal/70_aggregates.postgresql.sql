@@ -54,7 +54,7 @@ declare
 begin
     loop
         perform bench_internal.summarise_before(wanted);
-        perform pg_advisory_xact_lock(hashtext('bench.samples'));  -- excludes writers
+        lock table bench_internal.retention in exclusive mode;  -- excludes writers
         select raw_cutoff into here from bench_internal.retention;
         if here = '-infinity' then
             select coalesce(date_trunc('day', min(first), 'UTC'), wanted) into here
@@ -68,7 +68,7 @@ begin
         update bench_internal.retention set raw_cutoff = following;
         commit;
     end loop;
-    perform pg_advisory_xact_lock(hashtext('bench.pack'));
+    lock table bench_internal.pack_lock in exclusive mode;
     select raw_cutoff, array(select runset_id from bench.run_sets join bench.runs using (run_id) where keep or not summarised)
     into here, protected from bench_internal.retention;
     delete from bench_internal.unpacked_samples where time < here and runset_id <> all(protected);

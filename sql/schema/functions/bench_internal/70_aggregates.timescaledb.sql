@@ -10,7 +10,7 @@ declare
     cutoff timestamptz;
 begin
     perform pg_advisory_lock(hashtext('bench.refresh'));  -- one at a time
-    select nullif(r.raw_cutoff, '-infinity') into cutoff from bench_internal.retention r;
+    select nullif(coalesce(r.moved_from, r.raw_cutoff), '-infinity') into cutoff from bench_internal.retention r;
     if cutoff is not null then
         call bench_internal.raise_watermark(cutoff);
         execute format('with late as (delete from bench_internal.samples_10s_late returning *)
@@ -61,9 +61,13 @@ begin
     end if;
 end $$;
 
--- Aggregate and store the samples in `late_samples`, all of them below the raw cutoff.
+-- Aggregate and store the samples in `late_samples`, all of them below the raw cutoff. While that moves, a refresh would count
+-- them a second time: they wait for its end.
 create or replace function bench_internal.write_below_cutoff() returns void language plpgsql as $$
 begin
+    if (select moved_from is not null from retention) then
+        return;
+    end if;
     insert into samples_10s_late
     select public.time_bucket(interval '10 s', time), series_id, runset_id, count(*),
            sum(case when value is not null then dt::float8 end), sum(value * dt), min(value), max(value)
@@ -73,29 +77,33 @@ begin
 end $$;
 
 -- Move the raw cutoff to where `retention` wants it, and drop the chunks below it, except those of runs that are protected or
--- have no summary yet.
+-- have no summary yet. A move that was cut off continues.
 create or replace procedure bench_internal.retain(job integer default null, config jsonb default null) language plpgsql as $$
 declare
-    here timestamptz;
+    old_cutoff timestamptz;
+    new_cutoff timestamptz;
     wanted timestamptz;
     chunk record;
 begin
     perform pg_advisory_lock(hashtext('bench.refresh'));
-    select nullif(raw_cutoff, '-infinity'), greatest(raw_cutoff, date_trunc('day', now() - keep_raw, 'UTC'))
-    into here, wanted from bench_internal.retention where keep_raw is not null;
+    select coalesce(moved_from, raw_cutoff), raw_cutoff, date_trunc('day', now() - keep_raw, 'UTC')
+    into old_cutoff, new_cutoff, wanted from bench_internal.retention;
+    new_cutoff := greatest(new_cutoff, wanted);
+    wanted := case when wanted is not null then new_cutoff end;
     perform bench_internal.summarise_before(wanted);  -- also for an unchanged cutoff: more runs may have ended
     commit;
-    if wanted > here or here is null and wanted is not null then
-        call public.refresh_continuous_aggregate('bench.samples_10s', here, wanted,
+    if new_cutoff > old_cutoff then
+        call public.refresh_continuous_aggregate('bench.samples_10s', nullif(old_cutoff, '-infinity'), new_cutoff,
                                                  options => '{"buckets_per_batch": 1080}');
-        -- A second time without writers, for samples written meanwhile: from here on each sample has its aggregate.
-        perform pg_advisory_lock(hashtext('bench.samples'));
-        call public.refresh_continuous_aggregate('bench.samples_10s', here, wanted,
-                                                 options => '{"buckets_per_batch": 1080}');
-        call bench_internal.raise_watermark(wanted);
-        update bench_internal.retention set raw_cutoff = wanted;
+        -- The update waits for the writes in progress. The second refresh covers what they wrote.
+        update bench_internal.retention set raw_cutoff = new_cutoff, moved_from = old_cutoff;
         commit;
-        perform pg_advisory_unlock(hashtext('bench.samples'));
+        call public.refresh_continuous_aggregate('bench.samples_10s', nullif(old_cutoff, '-infinity'), new_cutoff,
+                                                 options => '{"buckets_per_batch": 1080}');
+        call bench_internal.raise_watermark(new_cutoff);
+        update bench_internal.retention set moved_from = null;
+        perform bench_internal.write_below_cutoff();
+        commit;
     end if;
     for chunk in
         select range_start, range_end from timescaledb_information.chunks

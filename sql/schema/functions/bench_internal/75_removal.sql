@@ -23,8 +23,8 @@ begin
         raise exception 'running and protected runs cannot be removed';
     end if;
     perform pg_advisory_xact_lock(hashtext('bench.refresh'));  -- excludes refreshes meanwhile
-    perform pg_advisory_xact_lock_shared(hashtext('bench.samples'));  -- keeps the raw cutoff from moving
-    perform pg_advisory_xact_lock_shared(hashtext('bench.pack'));  -- excludes packing
+    lock table bench_internal.retention in share mode;  -- keeps the raw cutoff from moving
+    lock table bench_internal.pack_lock in share mode;  -- excludes packing
     perform set_config('timescaledb.max_tuples_decompressed_per_dml_transaction', '0', true);  -- no limit
     select array_agg(runset_id), min(low_), max(high_) into own_sets, low, high
     from (select runset_id, min(started_at) as low_, max(coalesce(ended_at, 'infinity')) as high_ from run_sets
