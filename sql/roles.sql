@@ -49,8 +49,9 @@ from pg_proc
 where pronamespace = 'pg_catalog'::regnamespace and pg_has_role(proowner, 'usage')
   and (proname ~ '^pg_(try_)?advisory_' or proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')) \gexec
 
--- A reader may lift the time limit of its own role, so the owner ends reads that take too long.
-grant bench_reader, pg_signal_backend to bench_owner;
+-- A reader may lift the time limit of its own role, so the owner ends reads that take too long. It sees sessions of other logins
+-- by the second role, and ends them by the third.
+grant bench_reader, pg_read_all_stats, pg_signal_backend to bench_owner;
 -- The writer drops its own rights before it runs rules, since rules are files of users.
 grant bench_reader to bench_writer;
 

@@ -26,6 +26,7 @@ from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.schema.migrate import MigrationFailed
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.programs import Programs
+from hypergauge.sql.server.reader import cancel_long_reads
 from hypergauge.sql.server.replica import replication
 from hypergauge.sql.transfer.backup import backup
 from hypergauge.sql.transfer.restore import restore
@@ -143,6 +144,25 @@ def test_from_nothing_to_a_chart_with_least_rights(site: Site, tmp_path: Path) -
         assert reader.execute("show statement_timeout").fetchone() == ("30s",)
         jit = reader.execute("select setting, source from pg_settings where name = 'jit'").fetchone()
         assert jit == ("off", "database"), "by roles.sql: the owner of the schema does not own the database"
+
+
+def test_a_personal_login_is_bounded_by_owner_and_writer_without_a_superuser(site: Site) -> None:
+    site.administer()
+    with psycopg.connect(site.admin, autocommit=True) as admin:
+        admin.execute("create role ann login password 'secret' in role bench_reader")
+    site.administer()
+    site.database("owner").open().close()
+    dsn = conninfo.make_conninfo(site.dsn("reader"), user="ann", password="secret")
+    with psycopg.connect(dsn, autocommit=True) as ann, site.database("writer").open().connect() as writer:
+        assert ann.execute("show statement_timeout").fetchone() == ("30s",)
+        for statement in ("select pg_advisory_lock(1)", "select lo_creat(-1)"):
+            with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)):
+                ann.execute(statement.encode())
+        ann.execute("begin")
+        ann.execute("select 1")
+        wait_for(lambda: cancel_long_reads(writer, 0.1), "the end of an idle transaction")
+        with pytest.raises(psycopg.OperationalError):
+            ann.execute("select 1")
 
 
 def test_the_transactions_of_the_service_rest_read_every_relation(site: Site, tmp_path: Path) -> None:

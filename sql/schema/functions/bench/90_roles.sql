@@ -111,8 +111,8 @@ exception when insufficient_privilege or undefined_object or internal_error then
 end $$;
 
 -- End what readers have left for longer than this, and return the number: a query is canceled, and a session ends that is idle
--- in a transaction or with a lock. The owner must be a superuser, or a member of these roles or of `pg_signal_backend`, as
--- `bench_owner` is by sql/roles.sql; others stay. As in every `security definer` function, objects of the caller come last:
+-- in a transaction or with a lock. The owner must be a superuser, or a member of `pg_read_all_stats` and `pg_signal_backend`, as
+-- `bench_owner` is by sql/roles.sql; else sessions of other roles than its own stay. As in every `security definer` function, objects of the caller come last:
 -- `pg_temp` comes first where the path does not name it.
 create or replace function cancel_long_reads(p_limit interval) returns bigint
 language plpgsql security definer set search_path = pg_catalog, bench, bench_internal, pg_temp as $$
