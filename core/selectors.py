@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
+import uuid
 from dataclasses import dataclass
 
 from hypergauge.core.errors import BadRequest
 
-__all__ = ["Selector"]
+__all__ = ["Selector", "new_run_id"]
 
 _PATH = re.compile(r"(\d{1,9})(?:/(\d{1,9})(?:/(\d{1,9})(?:@(\d{1,9}))?)?)?")
 # At least one letter: digits alone are always an experiment. Six characters: fewer are rarely unique.
 _PREFIX = re.compile(r"(?=[0-9]*[a-f])[0-9a-f]{6,32}")
+
+
+def new_run_id() -> str:
+    """Return a random id of 32 hexadecimal digits, of which the first six, and so any that are shown, select it."""
+    while not _PREFIX.fullmatch((run_id := uuid.uuid4().hex)[:6]):
+        pass
+    return run_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import math
 import platform
 import signal
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 from hypergauge.core.config.bench_toml import config_file
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.selectors import new_run_id
 from hypergauge.core.system.foreground import Foreground
 from hypergauge.core.system.polling import readable
 from hypergauge.core.system.processes import end_run as end_processes
@@ -154,7 +154,7 @@ class Workload:
     def _start(self, session: Session, jobs: Sequence[Job]) -> None:
         manifests = self.manifest_writer.begin(jobs)
         # First, so that unavailable devices and kernels are refused before the runs exist.
-        by_id = {job.run_id or uuid.uuid4().hex: job for job in jobs}
+        by_id = {job.run_id or new_run_id(): job for job in jobs}
         wrappers = {run_id: session(with_kernels, job.profilers) for run_id, job in by_id.items()}
         assigned = self.devices.provide(session, by_id, [active.folder.run_id for active in self._active])
         workload_id = session(experiments.open_workload, self.experiment, self.workload)

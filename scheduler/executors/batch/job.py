@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BenchError
+from hypergauge.core.selectors import new_run_id
 from hypergauge.scheduler.active import new_run
 from hypergauge.scheduler.events import Event, Outcome, Report
 from hypergauge.scheduler.executors.base import BatchSystem, Stopping, Submission, WorkloadFile
@@ -93,7 +94,7 @@ class RemoteWorkload:
             The batch system was away until the schedule was stopped.
         """
         name = f"hypergauge-{uuid.uuid4().hex}"
-        by_id = {uuid.uuid4().hex: job for job in wanted}
+        by_id = {new_run_id(): job for job in wanted}
         workload_id = session(experiments.open_workload, self.planned.experiment, self.planned.workload)
         queued = [new_run(run_id, job, workload_id, "") for run_id, job in by_id.items()]
         session(jobs.record_job, name, self.system.name, workload_id, queued)

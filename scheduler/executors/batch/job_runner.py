@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Self
 
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.selectors import new_run_id
 from hypergauge.core.system.periodic import Periodic
 from hypergauge.scheduler.active import new_run
 from hypergauge.scheduler.devices.devices import Devices
@@ -123,7 +123,7 @@ def _due(connection: Connection, order: WorkloadOrder, restarted: str | None) ->
             ended = max(began, latest.ended_at or runs.last_sign_of_life(connection, latest.run_id) or now)
             end = unseen_end("stopped", began, ended, restarted or "its job was restarted")
             runs.end_run(connection, latest.run_id, replace(end, exit_code=latest.exit_code))
-            due.append(replace(run, run_id=uuid.uuid4().hex, attempt=latest.attempt + 1))
+            due.append(replace(run, run_id=new_run_id(), attempt=latest.attempt + 1))
     return due
 
 

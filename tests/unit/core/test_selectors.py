@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hypergauge.core.errors import BadRequest
-from hypergauge.core.selectors import Selector
+from hypergauge.core.selectors import Selector, new_run_id
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,11 @@ def test_good_selectors(text: str, expected: Selector) -> None:
 def test_bad_selectors_are_refused_with_the_format(text: str) -> None:
     with pytest.raises(BadRequest, match=r"selects nothing: write EXPERIMENT"):
         Selector.parse(text)
+
+
+def test_the_beginning_of_a_new_runs_id_selects_it() -> None:
+    for _ in range(1000):
+        run_id = new_run_id()
+        assert len(run_id) == 32
+        for length in (6, 8, 32):
+            assert Selector.parse(run_id[:length]) == Selector(prefix=run_id[:length])
