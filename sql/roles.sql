@@ -42,12 +42,12 @@ select format('grant connect on database %I to bench_owner, bench_writer, bench_
 select format('grant create, temporary on database %I to bench_owner', current_database()) \gexec
 select format('grant temporary on database %I to bench_writer', current_database()) \gexec
 
--- What has an effect without a right to write: locks that any session may wait for, large objects, messages in the log. Where
--- the schema's owner is a superuser, it also takes TimescaleDB's jobs from all others.
+-- What has an effect without a right to write: locks that any session may wait for, and large objects. Where the schema's owner
+-- is a superuser, it also takes TimescaleDB's jobs from all others.
 select format('revoke execute on function %s from public; grant execute on function %1$s to bench_owner, bench_writer', oid::regprocedure)
 from pg_proc
 where pronamespace = 'pg_catalog'::regnamespace and pg_has_role(proowner, 'usage')
-  and (proname ~ '^pg_(try_)?advisory_' or proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')) \gexec
+  and (proname ~ '^pg_(try_)?advisory_' or proname in ('lo_creat', 'lo_create', 'lo_from_bytea')) \gexec
 
 -- A reader may lift the time limit of its own role, so the owner ends reads that take too long. It sees sessions of other logins
 -- by the second role, and ends them by the third.

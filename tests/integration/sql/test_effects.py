@@ -55,8 +55,9 @@ CHECKED = r"""
     # They are no part of a user's path, and check the owner of the hypertable, or that the caller is a superuser.
     _timescaledb_(functions|internal).*
 """
-# It fills the server's queue of notifications, up to its limit: who commits one then fails, and nothing of ours does.
-ACCEPTED = "pg_catalog.pg_notify"
+# The first fills the server's queue of notifications, which nothing of ours uses. The second writes to the log of the server, and
+# its parameters differ between versions, so pg_upgrade would fail on a right to it.
+ACCEPTED = "pg_catalog.pg_(notify|logical_emit_message)"
 
 
 @pytest.fixture
@@ -100,7 +101,6 @@ def test_a_reader_executes_nothing_with_an_effect(fresh: Database, ann: str) -> 
         "create table public.mine ()",
         "select pg_advisory_lock(1)",
         "select pg_try_advisory_xact_lock_shared(1, 2)",
-        "select pg_logical_emit_message(false, 'x', 'y')",
         "select bench_internal.open_series(1, '[]')",
         "call bench_internal.retain()",
     ],

@@ -87,8 +87,9 @@ begin
     end loop;
 end $$;
 
--- What has an effect without a right to write: locks that any session may wait for, large objects, messages in the log, and
--- jobs. A server gives these to everybody; only their owner, a superuser, can take them back.
+-- What has an effect without a right to write: locks that any session may wait for, large objects, and jobs. A server gives these
+-- to everybody; only their owner, a superuser, can take them back. A function whose parameters change between versions is none
+-- of them: pg_upgrade copies the rights, and fails.
 do $$
 declare
     routine regprocedure;
@@ -96,7 +97,7 @@ begin
     for routine in
         select p.oid from pg_proc p
         where (pronamespace = 'pg_catalog'::regnamespace
-               and (proname ~ '^pg_(try_)?advisory_' or proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message'))
+               and (proname ~ '^pg_(try_)?advisory_' or proname in ('lo_creat', 'lo_create', 'lo_from_bytea'))
                or proname = 'add_job' and exists (select from pg_depend join pg_extension e on e.oid = refobjid
                                                   where objid = p.oid and deptype = 'e' and extname = 'timescaledb'))
           and has_function_privilege('public', p.oid, 'execute') and pg_has_role(proowner, 'usage')
