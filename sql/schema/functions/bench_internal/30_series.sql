@@ -107,7 +107,8 @@ $$;
 -- from 1), with the resolution of a gauge in the catalog. The labels decide the resource: a run's id, a GPU and its instance, else
 -- the host. The host is that of the target's labels, else `hostname` of the line, since a target in Kubernetes is a pod. Between
 -- them stands the host that the series' own labels give ("host", which "by_label" overrides a line's as well); an empty one is that
--- of no host, and no run has its values. A value of a whole GPU belongs to the GPU, on whichever instance it is repeated. A
+-- of no host, and no run has its values. `hostname` of a line does not count with a run's id: a run has values of its id from the
+-- targets of its own hosts alone, which the configuration names. A value of a whole GPU belongs to the GPU, on whichever instance it is repeated. A
 -- collector's own metrics belong to a process of no run, so that no run has them as its host's.
 create or replace function bench_internal.open_series(p_target integer, p_series jsonb)
 returns table (ord bigint, series_id integer, place_id integer, resolution double precision) language plpgsql as $$
@@ -132,9 +133,11 @@ begin
         select w.*, c.metric_id, c.resolution, coalesce(c.quantity, own_quantity(w.metric)) as quantity,
                -- The hostname of nvitop-exporter is an address by default; placements of runs have names.
                coalesce(case when w.by_label then w.own_host end, (select name from unnest(array[w.labels ->> 'hostname', w.labels ->> 'Hostname']) as name
-                         where not source.says_host and name !~ '^[0-9.]*$|:' limit 1), nullif(w.own_host, ''), source.host) as host,
-               w.labels ->> 'run_id' as run_id, g.uuid, case when not coalesce(c.whole_device, false) then g.instance end as gi
+                         where not source.says_host and i.run_id is null and name !~ '^[0-9.]*$|:' limit 1),
+                        nullif(w.own_host, ''), source.host) as host,
+               i.run_id, g.uuid, case when not coalesce(c.whole_device, false) then g.instance end as gi
         from wanted w
+        cross join lateral (select substring(w.labels ->> 'run_id' from '^[0-9a-f]{32}$') as run_id) i
         -- A label overrides the guess from the name.
         cross join lateral (select case when coalesce(w.labels ->> 'virtual', stands_on_others(w.metric, w.labels ->> 'device')::text)
                                              = 'true' then '{"virtual": "true"}' else '{}' end::jsonb as beneath) v
@@ -143,7 +146,7 @@ begin
     ), opened as (
         insert into series (target_id, metric, metric_id, quantity, counts, place_id, host, device, labels)
         select p_target, p.metric, p.metric_id, p.quantity, p.counts,
-               case when p.run_id ~ '^[0-9a-f]{32}$' then place('process', p.host, null, null, p.run_id)
+               case when p.run_id is not null then place('process', p.host, null, null, p.run_id)
                     when p.uuid is not null and p.gi is not null then place('instance', p.host, p.uuid, p.gi, null)
                     when p.uuid is not null then place('gpu', p.host, p.uuid, null, null)
                     when p.metric like 'bench\_collector\_%' or p.own_host = '' then place('process', p.host, null, null, null)
