@@ -10,7 +10,7 @@ from pathlib import Path
 from hypergauge.client.spans import SPAN_KINDS
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.periodic import Periodic
-from hypergauge.sql.ingest.limits import LATEST, limited_value, storable
+from hypergauge.sql.ingest.limits import is_time, limited_value, storable
 from hypergauge.sql.ingest.software import SpanRecord, store_spans
 from hypergauge.sql.server.database import Database
 
@@ -96,7 +96,7 @@ def _span(line: bytes) -> SpanRecord | None:
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
-    return span if abs(span.started_at) < LATEST and abs(span.ended_at or 0.0) < LATEST else None
+    return span if is_time(span.started_at) and is_time(span.ended_at or 0.0) else None
 
 
 def _text(value: object, longest: int) -> str:

@@ -9,13 +9,18 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["LATEST", "limited", "limited_value", "storable"]
+__all__ = ["EARLIEST", "LATEST", "is_time", "limited", "limited_value", "storable"]
 
-# Unix seconds, in the year 5138. PostgreSQL has no time after the year 294276.
-LATEST = 1e11
+# Unix seconds, in the years 68 and 5138. Python has no time before the year 1 or after 9999.
+EARLIEST, LATEST = -6e10, 1e11
 # PostgreSQL refuses a result outside the range of doubles, and with it the whole query: one value would stop the aggregates
 # of all series. Squares, products with seconds and sums over centuries of values within these limits stay inside.
 _SMALLEST, _LARGEST = 1e-150, 1e150
+
+
+def is_time(seconds: float) -> bool:
+    """Return whether the database stores a time and Python reads it. Unix seconds; NaN is none."""
+    return EARLIEST <= seconds < LATEST
 
 
 def limited(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hypergauge.sql.ingest.limits import LATEST, limited_value, storable
+from hypergauge.sql.ingest.limits import is_time, limited_value, storable
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["SoftwareMetric", "SpanRecord", "store_software_metrics", "store_spans"]
@@ -54,7 +54,7 @@ def store_software_metrics(connection: Connection, run_id: str, metrics: Sequenc
 
     Values with a time or step that the database lacks are left out: a script logs at any time that it likes.
     """
-    metrics = [one for one in metrics if abs(one.time) < LATEST and abs(one.step) < 2**63]
+    metrics = [one for one in metrics if is_time(one.time) and abs(one.step) < 2**63]
     values = [limited_value(m.value) for m in metrics]
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(

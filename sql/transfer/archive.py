@@ -10,13 +10,16 @@ import contextlib
 import json
 import os
 import re
+import struct
 import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
+
+import msgspec
 
 from hypergauge.core.errors import BadRequest, BenchError
 from hypergauge.core.files.file_lock import try_lock
@@ -30,6 +33,13 @@ _MANIFEST = "manifest.json"
 # Largest unpacked size of a capsule's members: a capsule may come from an untrusted source, unlike a backup. Manifest
 # and parts are read into memory. Tables are not; 4 GiB hold some 30 million spans, the largest table.
 _MOST_BYTES = {"manifest": 16 << 20, "part": 64 << 20, "table": 4 << 30}
+_LONGEST_NAME = 100
+# Compressions that we write. Others, such as LZMA, take memory as the file says.
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# Errors of `zipfile` on damaged files.
+_DAMAGED = (
+    zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error, OverflowError, OSError,
+)  # fmt: skip
 
 # A backup holds the whole database, a capsule some runs.
 Kind = Literal["backup", "capsule"]
@@ -105,17 +115,20 @@ class Manifest:
 
         Raises
         ------
-        KeyError, TypeError, ValueError
+        KeyError, ValueError, RecursionError
             The manifest is missing or invalid.
         """
-        content: dict[str, Any] = json.loads(archive.read(_MANIFEST))
-        if content["format"] not in _READABLE:
-            raise ValueError(f"its format is {content['format']}, this release reads {_FORMAT}: update hypergauge")
-        tables = tuple(Table(**{**table, "columns": tuple(table["columns"])}) for table in content.pop("tables"))
-        scripts = {schema: (before, after) for schema, (before, after) in content.pop("scripts").items()}
-        parts = tuple(content.pop("parts", ()))
-        known = {name: content[name] for name in (one.name for one in fields(cls)) if name in content}
-        return cls(tables=tables, scripts=scripts, parts=parts, **known)
+        content = archive.read(_MANIFEST)
+        if (version := msgspec.json.decode(content, type=_Version).format) not in _READABLE:
+            raise ValueError(f"its format is {version}, this release reads {_FORMAT}: update hypergauge")
+        return msgspec.json.decode(content, type=cls)
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """Version of a manifest's format, which all formats have."""
+
+    format: int
 
 
 def part_member(number: int) -> str:
@@ -170,7 +183,9 @@ def opened(path: Path, kind: Kind = "backup") -> Iterator[tuple[zipfile.ZipFile,
         raise BadBackup(f"a folder, not a {kind}" if path.is_dir() else "there is no such file", file=path)
     try:
         archive = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, EOFError) as error:
+    except PermissionError as error:
+        raise BadBackup(f"cannot be read: {error.strerror}", file=path) from error
+    except (*_DAMAGED, ValueError) as error:
         raise BadBackup(f"not a {kind}, or cut off: it has no directory at its end", file=path) from error
     with archive:
         try:
@@ -180,9 +195,13 @@ def opened(path: Path, kind: Kind = "backup") -> Iterator[tuple[zipfile.ZipFile,
             if missing := set(manifest.members) - set(archive.namelist()):
                 raise ValueError(f"{', '.join(sorted(missing))} is missing")
             damaged = archive.testzip()
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        except RecursionError as error:
+            raise BadBackup(
+                f"not a whole {kind} of hypergauge: its manifest is nested too deeply", file=path
+            ) from error
+        except _DAMAGED as error:
             raise BadBackup(f"damaged: {error}", file=path) from error
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (KeyError, ValueError) as error:
             raise BadBackup(f"not a whole {kind} of hypergauge: {error}", file=path) from error
         if damaged is not None:
             raise BadBackup(f"damaged: the checksum of {damaged} does not fit", file=path)
@@ -190,15 +209,26 @@ def opened(path: Path, kind: Kind = "backup") -> Iterator[tuple[zipfile.ZipFile,
 
 
 def _refuse_large(archive: zipfile.ZipFile, kind: Kind, path: Path) -> None:
-    """Refuse a file with members larger than ours. Unpacking never yields more than the declared size."""
+    """Refuse a file with members larger than ours, each or together. Unpacking never yields more than the declared size."""
+    tables = 0
     for member in archive.infolist():
-        name = member.filename
-        most = _MOST_BYTES["manifest" if name == _MANIFEST else "part" if name.startswith("samples/") else "table"]
-        if member.file_size > most and (kind == "capsule" or name == _MANIFEST):
-            raise BadBackup(f"{name} would take {member.file_size >> 20} MiB, and may take {most >> 20}", file=path)
+        name, size = member.filename, member.file_size
+        if member.compress_type not in _COMPRESSIONS:
+            raise BadBackup(f"damaged: {name} has an unknown compression", file=path)
+        part = "manifest" if name == _MANIFEST else "part" if name.startswith("samples/") else "table"
+        if part == "table":
+            tables = size = tables + size
+        most = _MOST_BYTES[part]
+        if size > most and (kind == "capsule" or name == _MANIFEST):
+            what = "its tables" if part == "table" else name
+            raise BadBackup(f"{what} would take {size >> 20} MiB, and may take {most >> 20}", file=path)
 
 
 def _refuse_unreadable(manifest: Manifest, kind: Kind, path: Path) -> None:
+    for table in manifest.tables:
+        for name in (table.schema, table.name, *table.columns):
+            if not name or "\0" in name or len(name) > _LONGEST_NAME:
+                raise ValueError(f"a table or column has the name {name[:_LONGEST_NAME]!r}")
     if manifest.kind != kind:
         raise BadBackup(f"a {manifest.kind}, not a {kind}: `{_READS[manifest.kind]}` reads it", file=path)
     if kind == "capsule" and not re.fullmatch("[0-9a-f]{32}", manifest.capsule):

@@ -20,11 +20,12 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.sql.ingest import samples
 from hypergauge.sql.ingest.columns import Columns
 from hypergauge.sql.maintenance.aggregates import refresh, retention
-from hypergauge.sql.server.database import Connection, Database, StatementFailed
+from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.rows import value
 from hypergauge.sql.server.session import Session
 from hypergauge.sql.transfer import quarantine, staging
 from hypergauge.sql.transfer.archive import Manifest, opened, part_member
+from hypergauge.sql.transfer.members import refusals
 from hypergauge.sql.transfer.parts import unpacked
 
 __all__ = ["Imported", "import_capsule"]
@@ -69,13 +70,11 @@ def import_capsule(
     Raises
     ------
     BadRequest
-        The file is damaged, unknown, or from a newer release; or the experiment or a run's position in it is taken.
+        The file is damaged, unknown, or from a newer release; a value is out of bounds; or the experiment or a run's position
+        in it is taken.
     """
     with opened(path, "capsule") as (archive, manifest), Session(database, _TIMEOUT_SECONDS) as session:
-        try:
-            imported = session(_write, archive, manifest, into, report)
-        except BadRequest as error:
-            raise BadRequest(str(error), file=path) from None
+        imported = session(_write, archive, manifest, into, report)
         if imported.runs:
             session(_settle)
         return imported
@@ -85,7 +84,7 @@ def _write(
     connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, into: int | None,
     report: Callable[[int, int], None],
 ) -> Imported:  # fmt: skip
-    with connection.transaction():
+    with refusals(archive), connection.transaction():
         connection.execute(
             "set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0;"
             "lock table bench_internal.import_lock in exclusive mode"
@@ -125,7 +124,7 @@ def _samples(
         try:
             columns = unpacked(archive.read(part_member(number)), count)
         except ValueError as error:
-            raise StatementFailed(f"{part_member(number)} {error}") from error
+            raise BadRequest(f"{part_member(number)} {error}") from error
         columns = columns.where(sets.known(columns.runset_ids) & series.known(columns.series_ids))
         columns = Columns(
             columns.times, series(columns.series_ids), sets(columns.runset_ids), columns.values, columns.dts

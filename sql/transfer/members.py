@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from psycopg import sql
+import psycopg
+from psycopg import errors, sql
 
-from hypergauge.sql.server.database import Connection, StatementFailed
-from hypergauge.sql.transfer.archive import Table, blocks
+from hypergauge.core.errors import BadRequest
+from hypergauge.sql.server.database import Connection
+from hypergauge.sql.transfer.archive import BadBackup, Table, blocks
 from hypergauge.sql.transfer.copying import row_blocks
 
-__all__ = ["copy_in", "copy_out", "selected"]
+__all__ = ["copy_in", "copy_out", "refusals", "selected"]
+
+# Classes of the database's errors about content: cardinality, data, constraints, names, features, and limits. The session
+# would retry some of them, as those of a lost connection.
+_OF_CONTENT = ("0A", "21", "22", "23", "3F", "42", "54")
 
 
 def selected(schema: str, name: str, columns: Sequence[str]) -> sql.Composed:
@@ -38,7 +45,7 @@ def copy_in(connection: Connection, archive: zipfile.ZipFile, table: Table, targ
 
     Raises
     ------
-    StatementFailed
+    BadRequest
         The number of rows differs from that of `table`.
     """
     statement = sql.SQL("copy {} ({}) from stdin").format(
@@ -49,4 +56,30 @@ def copy_in(connection: Connection, archive: zipfile.ZipFile, table: Table, targ
         for block in blocks(archive, table.member):
             copy.write(block)
     if cursor.rowcount != table.rows:
-        raise StatementFailed(f"{table.member} has {cursor.rowcount} rows, its manifest has {table.rows}")
+        raise BadRequest(f"{table.member} has {cursor.rowcount} rows, its manifest has {table.rows}")
+
+
+@contextlib.contextmanager
+def refusals(archive: zipfile.ZipFile) -> Iterator[None]:
+    """Name the file in each refusal of its content, by us or by the database.
+
+    Raises
+    ------
+    BadRequest
+        The content is refused. The message names the row and the column where the database does.
+    """
+    try:
+        yield
+    except errors.InsufficientPrivilege:
+        raise
+    except psycopg.Error as error:
+        if not (error.sqlstate or "").startswith(_OF_CONTENT):
+            raise
+        lines = (error.diag.context or "").splitlines()
+        where = next((line for line in lines if line.startswith("COPY ")), "")[:200]
+        message = f"{error.diag.message_primary} ({where})" if where else str(error.diag.message_primary)
+        raise BadBackup(message, file=archive.filename) from error
+    except BadRequest as error:
+        if error.file is not None:
+            raise
+        raise BadRequest(str(error), file=archive.filename) from None

@@ -26,7 +26,7 @@ from hypergauge.sql.server.session import Session
 from hypergauge.sql.transfer import earlier
 from hypergauge.sql.transfer.archive import BadBackup, Manifest, Table, opened
 from hypergauge.sql.transfer.backup import MLFLOW
-from hypergauge.sql.transfer.members import copy_in
+from hypergauge.sql.transfer.members import copy_in, refusals
 
 __all__ = ["DIRECT_COMPRESS", "in_order", "owner", "restore", "set_owner"]
 
@@ -68,7 +68,8 @@ def _replace(
     flavour = inspect(connection).flavour
     with connection.transaction():
         _clear(connection)
-        _fill(connection, flavour, archive, manifest, notify)
+        with refusals(archive):
+            _fill(connection, flavour, archive, manifest, notify)
 
 
 def _clear(connection: Connection) -> None:

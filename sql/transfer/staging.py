@@ -16,6 +16,7 @@ from hypergauge.sql.runs.experiments import next_free_id
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.transfer import earlier
 from hypergauge.sql.transfer.archive import Manifest
+from hypergauge.sql.transfer.bounds import refuse_unbounded
 from hypergauge.sql.transfer.capsule import TABLES, schema_of
 from hypergauge.sql.transfer.members import copy_in
 
@@ -66,12 +67,19 @@ _NUMBER = """
 
 
 def stage(connection: Connection, archive: zipfile.ZipFile, manifest: Manifest) -> None:
-    """Copy the tables of a capsule into the staging tables. Columns of a newer schema get their defaults."""
+    """Copy the tables of a capsule into the staging tables. Columns of a newer schema get their defaults.
+
+    Raises
+    ------
+    BadRequest
+        A member is invalid, or a value is out of bounds.
+    """
     clear(connection)
     for table in manifest.tables:
-        target = earlier.target(manifest, table)
+        target = replace(earlier.target(manifest, table), schema=SCHEMA)
         if target.name in TABLES:
-            copy_in(connection, archive, table, replace(target, schema=SCHEMA))
+            copy_in(connection, archive, table, target)
+            refuse_unbounded(connection, target)
 
 
 def clear(connection: Connection) -> None:

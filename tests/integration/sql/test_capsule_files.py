@@ -22,7 +22,7 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.sql.runs.selection import select_runs
 from hypergauge.sql.schema import migrate
 from hypergauge.sql.schema.flavour import Flavour
-from hypergauge.sql.server.database import Database, StatementFailed
+from hypergauge.sql.server.database import Database
 from hypergauge.sql.transfer import capsule
 from hypergauge.sql.transfer.archive import BadBackup, opened
 from hypergauge.sql.transfer.backup import backup
@@ -176,7 +176,7 @@ def test_a_file_that_is_no_whole_capsule_is_refused(world: World, file: Path, em
         restore(empty(Flavour.POSTGRESQL), file)
     with opened(file, "capsule") as (_, manifest):
         parts = [manifest.parts[0] + 1]
-    with pytest.raises(StatementFailed, match=r"600 .*601"):
+    with pytest.raises(BadRequest, match=r"600 .*601"):
         import_capsule(there, rewritten(file, parts=parts))
     with pytest.raises(BadBackup, match=r"samples/00001.parquet is missing"):
         import_capsule(there, rewritten(file, parts=[600, 600]))

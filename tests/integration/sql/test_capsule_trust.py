@@ -23,7 +23,7 @@ from hypergauge.sql.queries.summaries import summaries
 from hypergauge.sql.runs import rule_actions, rule_evaluation, run_annotations, tracked_summaries
 from hypergauge.sql.runs.selection import select_runs
 from hypergauge.sql.schema.flavour import Flavour
-from hypergauge.sql.server.database import Connection, Database, StatementFailed
+from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.transfer import capsule
 from hypergauge.sql.transfer.archive import BadBackup, opened
 from hypergauge.sql.transfer.importing import import_capsule
@@ -269,7 +269,7 @@ def test_a_small_file_takes_no_large_memory(file: Path, flavour: Flavour, empty:
         (wide, rows, "has no samples in it: value is string"),
     ]
     for part, count, message in cases:
-        with memory() as taken, pytest.raises(StatementFailed, match=rf"samples/00000.parquet {message}"):
+        with memory() as taken, pytest.raises(BadRequest, match=rf"samples/00000.parquet {message}"):
             import_capsule(there, with_part(file, part, count))
         assert taken.max_memory() < 64 << 20, message
 

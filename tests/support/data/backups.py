@@ -99,7 +99,8 @@ def altered(file: Path, table: str, change: Callable[[list[dict[str, str]]], lis
     with zipfile.ZipFile(file) as source:
         manifest = json.loads(source.read("manifest.json"))
         [entry] = [one for one in manifest["tables"] if one["name"] == table]
-        lines = source.read(f"bench/{table}.copy").decode().splitlines()
+        member = f"{entry['schema']}/{table}.copy"
+        lines = source.read(member).decode().splitlines()
         rows = change([dict(zip(entry["columns"], line.split("\t"), strict=True)) for line in lines])
         entry["columns"], entry["rows"] = list(rows[0]), len(rows)
         content = "".join("\t".join(row.values()) + "\n" for row in rows)
@@ -109,5 +110,5 @@ def altered(file: Path, table: str, change: Callable[[list[dict[str, str]]], lis
                 if name == "manifest.json":
                     target.writestr(name, json.dumps(manifest))
                 else:
-                    target.writestr(name, content if name == f"bench/{table}.copy" else source.read(name))
+                    target.writestr(name, content if name == member else source.read(name))
     return copy
