@@ -39,9 +39,24 @@ def content(path: Path) -> dict[str, Any]:
     Raises
     ------
     BadRequest
-        The file cannot be parsed.
+        The file cannot be read or parsed, or has a text with a NUL character, which no path or command can have.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        parsed = tomllib.loads(path.read_text(encoding="utf-8"))
+        if _has_nul(parsed):
+            raise ValueError("a text has a NUL character")
+    except OSError as error:
+        raise BadRequest(f"cannot be read: {error.strerror}", file=path) from error
+    except RecursionError:
+        raise BadRequest("not valid TOML: nested too deeply", file=path) from None
+    except ValueError as error:  # also numbers of thousands of digits
         raise BadRequest(f"not valid TOML: {error}", file=path) from error
+    return parsed
+
+
+def _has_nul(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(_has_nul(key) or _has_nul(inner) for key, inner in value.items())
+    if isinstance(value, list):
+        return any(map(_has_nul, value))
+    return isinstance(value, str) and "\0" in value

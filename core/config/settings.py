@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -163,11 +164,11 @@ class Settings:
             for name in ("lease", "grace", "peak_flops", "quiet_cores")
             if name in found
         }
-        found |= {name: Path(found[name]).expanduser().absolute() for name in _PATHS if found.get(name)}
+        found |= {name: _expanded(name, found[name]).absolute() for name in _PATHS if found.get(name)}
         if "artifacts" in found and "://" not in found["artifacts"]:
-            found["artifacts"] = str(Path(found["artifacts"]).expanduser().absolute())
-        home = Path(found.pop("home", None) or platformdirs.user_data_path("hypergauge"))
-        settings = cls(home=home.expanduser().resolve(), **found)
+            found["artifacts"] = str(_expanded("artifacts", found["artifacts"]).absolute())
+        home = _expanded("home", found.pop("home", None) or platformdirs.user_data_path("hypergauge"))
+        settings = cls(home=home.resolve(), **found)
         return settings.validate()
 
     def validate(self) -> Settings:
@@ -255,14 +256,24 @@ def _size(name: str, value: int | str) -> int:
     """Return the bytes of a size in common notation: ``1073741824``, ``512MiB``, ``1.5 GB``."""
     if (found := _SIZE.fullmatch(str(value).strip())) is None:
         raise BadRequest(f"{name} is {value!r}, but must be {_NUMBERS[name]}")
-    return int(float(found[1]) * _UNITS[(found[2] or "").lower()])
+    size = float(found[1]) * _UNITS[(found[2] or "").lower()]
+    if not math.isfinite(size):
+        raise BadRequest(f"{name} is {value!r}, but must be {_NUMBERS[name]}")
+    return int(size)
 
 
 def _number(name: str, value: float | str) -> float:
     try:
         return float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise BadRequest(f"{name} is {value!r}, but must be {_NUMBERS[name]}") from None
+
+
+def _expanded(name: str, path: str | Path) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise BadRequest(f"{name} is {str(path)!r}, but must be in the home of a user who exists") from None
 
 
 def _from_file(path: Path | None) -> dict[str, Any]:
@@ -284,5 +295,5 @@ def _from_file(path: Path | None) -> dict[str, Any]:
     for name in {*_PATHS, "artifacts"} & found.keys():
         # Relative to the file, not to the working directory.
         if "://" not in found[name]:
-            found[name] = str(path.parent / Path(found[name]).expanduser())
+            found[name] = str(path.parent / _expanded(name, found[name]))
     return found

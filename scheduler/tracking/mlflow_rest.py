@@ -22,6 +22,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from hypergauge.core.addresses import without_login
 from hypergauge.core.errors import TrackingUnavailable
 from hypergauge.core.system.backoff import pauses
+from hypergauge.scheduler.tracking.mlflow_answers import checked
 
 __all__ = ["MlflowRest", "Refused", "TrackedExperiment", "TrackedRun"]
 
@@ -30,6 +31,9 @@ _ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts/"
 _TIMEOUT_SECONDS = 20.0
 # Total of pauses between retries. An unreachable server costs only seconds, since delivery is retried later.
 _PAUSES = 3.0
+_MOST_BYTES = 1 << 30
+_MOST_PAGES = 10_000
+_LONGEST_REASON = 1 << 20
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 
 
@@ -60,13 +64,13 @@ class TrackedRun:
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Self:
         """Parse a run from MLflow's REST API."""
-        info, data = content["info"], content.get("data", {})
+        info, data = content["info"], content["data"]
         return cls(
             info["run_id"],
             info["status"],
-            {tag["key"]: tag["value"] for tag in data.get("tags", ())},
-            {metric["key"]: float(metric["value"]) for metric in data.get("metrics", ())},
-            info.get("artifact_uri", ""),
+            {tag["key"]: tag["value"] for tag in data["tags"]},
+            {metric["key"]: metric["value"] for metric in data["metrics"]},
+            info["artifact_uri"],
         )
 
 
@@ -82,7 +86,7 @@ class TrackedExperiment:
     def read(cls, content: Mapping[str, Any]) -> Self:
         """Parse an experiment from MLflow's REST API."""
         found = content["experiment"]
-        return cls(str(found["experiment_id"]), found["name"], found.get("lifecycle_stage") == "deleted")
+        return cls(str(found["experiment_id"]), found["name"], found["lifecycle_stage"] == "deleted")
 
     @property
     def deletion(self) -> str:
@@ -120,11 +124,15 @@ class MlflowRest:
     def pages(self, method: str, endpoint: str, query: Mapping[str, Any], field: str) -> Iterator[dict[str, Any]]:
         """Yield the items under `field` of a paginated list. Raises like `post`."""
         token: str | None = None
-        while True:
+        for _ in range(_MOST_PAGES):
             page = self._request(method, endpoint, {**query, **({"page_token": token} if token else {})})
-            yield from page.get(field, ())
-            if not (token := page.get("next_page_token")):
+            yield from page[field]
+            if not page["next_page_token"]:
                 return
+            if page["next_page_token"] == token:
+                break
+            token = page["next_page_token"]
+        raise TrackingUnavailable(f"MLflow gives pages of {endpoint} without an end")
 
     def takes_artifacts(self, artifact_uri: str) -> bool:
         """Return whether the server itself stores the artifacts at `artifact_uri` and accepts plain HTTP."""
@@ -141,7 +149,7 @@ class MlflowRest:
 
     def _request(self, method: str, endpoint: str, content: Mapping[str, Any]) -> dict[str, Any]:
         if not self._is_plain:
-            return _through_mlflow(self._uri, method, endpoint, content)
+            return checked(endpoint, _through_mlflow(self._uri, method, endpoint, content))
         url, data = self._uri + _API + endpoint, None
         if method == "GET":
             url += f"?{urlencode(content)}"
@@ -150,21 +158,23 @@ class MlflowRest:
         for pause in (*pauses(0.5, 2.0, within=_PAUSES), None):
             request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310
             try:
-                answer: dict[str, Any] = json.loads(self._answer(request) or b"{}")
+                answer = self._answer(request)
             except Refused:
                 raise
             except TrackingUnavailable:
                 if pause is None:
                     raise
             else:
-                return answer
+                return checked(endpoint, _parsed(answer or b"{}"))
             time.sleep(pause)
         raise AssertionError
 
     def _answer(self, request: urllib.request.Request) -> bytes:
         try:
             with self._open(request, timeout=_TIMEOUT_SECONDS) as response:
-                body: bytes = response.read()
+                body: bytes = response.read(_MOST_BYTES + 1)
+                if len(body) > _MOST_BYTES:
+                    raise TrackingUnavailable(f"MLflow: its answer has more than {_MOST_BYTES >> 20} MiB")
                 return body
         except urllib.error.HTTPError as error:
             with error:
@@ -176,15 +186,31 @@ class MlflowRest:
             raise TrackingUnavailable(f"MLflow: {error}") from error
 
 
+def _parsed(answer: bytes) -> object:
+    try:
+        return json.loads(answer)
+    except (ValueError, RecursionError):
+        raise TrackingUnavailable("MLflow does not answer with JSON") from None
+
+
 def _reason(error: urllib.error.HTTPError) -> tuple[str, str]:
     try:
-        answer = json.loads(error.read())
+        answer = json.loads(error.read(_LONGEST_REASON))
         return f"MLflow: {str(answer['message']).splitlines()[0]}", str(answer.get("error_code", ""))
-    except (ValueError, KeyError, TypeError, IndexError, OSError):
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        RecursionError,
+        OSError,
+        http.client.HTTPException,
+    ):
         return f"MLflow: {error.code} {error.reason}", ""
 
 
-def _through_mlflow(uri: str, method: str, endpoint: str, content: Mapping[str, Any]) -> dict[str, Any]:
+def _through_mlflow(uri: str, method: str, endpoint: str, content: Mapping[str, Any]) -> object:
     from mlflow.exceptions import MlflowException
     from mlflow.tracking._tracking_service.utils import get_default_host_creds
     from mlflow.utils.rest_utils import http_request, verify_rest_response
@@ -193,7 +219,9 @@ def _through_mlflow(uri: str, method: str, endpoint: str, content: Mapping[str, 
     body = {"params": dict(content)} if method == "GET" else {"json": dict(content)}
     try:
         done = verify_rest_response(http_request(get_default_host_creds(uri), path, method, **body), path)
-        answer: dict[str, Any] = done.json()
+        answer: object = done.json()
+    except (ValueError, RecursionError):
+        raise TrackingUnavailable("MLflow does not answer with JSON") from None
     except MlflowException as error:
         raise Refused(f"MLflow: {without_login(str(error)).splitlines()[0]}", error.error_code) from error
     except OSError as error:  # base class of the errors of requests

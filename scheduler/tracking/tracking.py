@@ -20,6 +20,7 @@ from typing import Any
 
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import secret
+from hypergauge.core.errors import TrackingUnavailable
 from hypergauge.scheduler.tracking.artifacts import ArtifactClient, translated_errors
 from hypergauge.scheduler.tracking.mlflow_rest import Refused, TrackedExperiment, TrackedRun
 from hypergauge.scheduler.tracking.summary_metrics import is_summary_metric
@@ -57,6 +58,7 @@ _EXPERIMENTS_AT_ONCE = _RUNS_AT_ONCE = 1000
 # Longest names and values in characters, which MLflow's database columns have too.
 _LONGEST_KEY = _LONGEST_NAME = 250
 _LONGEST_PARAM, _LONGEST_TAG = 6000, 8000
+_MOST_DELETED = 1000
 # Tag with the run id, on the MLflow run that the scheduler creates and on those that the script creates.
 _RUN_TAG = "hypergauge.run_id"
 # Tag with the run's label, only on the MLflow run that the scheduler creates.
@@ -217,7 +219,7 @@ class Tracking(ArtifactClient):
             if not is_summary_metric(key)  # summaries come from the database
         }
         metrics = [
-            SoftwareMetric(key, int(metric.get("step", 0)), int(metric["timestamp"]) / 1000, float(metric["value"]))
+            SoftwareMetric(key, metric["step"], metric["timestamp"] / 1000, metric["value"])
             for (mlflow_run_id, key), value in latest.items()
             if everything or self._last.get((mlflow_run_id, key)) != value
             for metric in self._history(mlflow_run_id, key)
@@ -281,7 +283,7 @@ class Tracking(ArtifactClient):
             "filter": f"tags.`{_RUN_TAG}` = '{run_id}'",
             "max_results": _RUNS_AT_ONCE,
         }
-        return [TrackedRun.read(run) for run in self._rest.post("runs/search", request).get("runs", ())]
+        return [TrackedRun.read(run) for run in self._rest.post("runs/search", request)["runs"]]
 
     def take_notices(self) -> list[str]:
         """Return what users must know of the requests since the last call."""
@@ -303,7 +305,7 @@ class Tracking(ArtifactClient):
     def _experiment(self, name: str) -> TrackedExperiment:
         """Return the experiment of a name; a new one in place of one that is deleted, whose name MLflow keeps."""
         if name not in self._experiments:
-            numbers = itertools.chain([""], (f" ({number})" for number in itertools.count(2)))
+            numbers = itertools.chain([""], (f" ({number})" for number in range(2, _MOST_DELETED)))
             deleted: TrackedExperiment | None = None
             for suffix in numbers:
                 free = _cut(name, _LONGEST_NAME - len(suffix)) + suffix
@@ -311,6 +313,8 @@ class Tracking(ArtifactClient):
                 if not experiment.is_deleted:
                     break
                 deleted = deleted or experiment
+            else:
+                raise TrackingUnavailable(f"MLflow: {_MOST_DELETED - 1} experiments of the name {name!r} are deleted")
             if deleted is not None:
                 notice = f"{deleted.deletion}; runs go to {experiment.name!r}"
                 self._notices += [] if notice in self._notices else [notice]

@@ -32,6 +32,8 @@ _KINDS = {
 _SURROGATES = tuple(f"d{digit}".encode() for digit in "89abcdef")
 _OF_GPUS = ("kernel", "memory")
 _MICROSECOND = 1e-6
+# Of a trace after decompression: hours of a training. Its events take several times as much memory.
+_MOST_BYTES = 4 << 30
 # What JSON lacks, but traces have: bytes of names as they are, and numbers that are none. Two escapes are a character beyond
 # the first 65,536; a part of them alone is none.
 _ESCAPE = re.compile(
@@ -90,19 +92,22 @@ def read_calls(path: Path) -> list[Call]:
 
 def _decoded(path: Path) -> _Trace:
     try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            content = file.read(_MOST_BYTES + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise UnreadableReport("its compressed data ends early") from None
+    if len(content) > _MOST_BYTES:
+        raise UnreadableReport(f"it has more than {_MOST_BYTES >> 20} MiB")
     try:
         return msgspec.json.decode(content, type=_Trace)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
         damaged = msgspec.json.decode(_repaired(content), type=_DamagedTrace)
     except msgspec.MsgspecError as error:
         raise UnreadableReport(f"it is no complete trace of PyTorch: {error}") from None
+    except RecursionError:
+        raise UnreadableReport("it is no complete trace of PyTorch: nested too deeply") from None
     base = _value(damaged.baseTimeNanoseconds)
     return _Trace(list(map(_event, damaged.traceEvents)), _number(base))
 
@@ -124,7 +129,7 @@ def _event(raw: msgspec.Raw) -> _Event:
     """Return an event; one whose fields have other types keeps what is valid."""
     try:
         return msgspec.json.decode(raw, type=_Event)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         fields = _value(raw)
     if not isinstance(fields, dict):
         return _Event()
