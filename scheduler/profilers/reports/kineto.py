@@ -14,7 +14,7 @@ import msgspec
 
 from hypergauge.core.calls import Call
 from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording, UnreadableReport, recorded, timed
-from hypergauge.sql.ingest.limits import LATEST
+from hypergauge.sql.ingest.limits import is_time
 
 __all__ = ["read_calls", "read_trace"]
 
@@ -154,7 +154,7 @@ def _number(value: object) -> float | None:
 def _offset(trace: _Trace) -> float | None:
     """Return the Unix time at 0 of a trace's clock; ``None`` if its base is damaged."""
     base = trace.baseTimeNanoseconds
-    return base / 1e9 if base is not None and abs(base / 1e9) < LATEST else None
+    return base / 1e9 if base is not None and is_time(base / 1e9) else None
 
 
 def _calls(trace: _Trace) -> Iterator[Call | None]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from hypergauge.scheduler.profilers.reports.stacks import Phases, Recording, Stack, UnreadableReport
-from hypergauge.sql.ingest.limits import LATEST
+from hypergauge.sql.ingest.limits import LATEST, is_time
 
 __all__ = ["read_printed", "read_samples"]
 
@@ -139,7 +139,8 @@ class _Samples:
         self._frames = None
 
     def _unix(self, time: float | None) -> float | None:
-        return None if time is None or self.offset is None else self.offset + time
+        unix = None if time is None or self.offset is None else self.offset + time
+        return unix if unix is not None and is_time(unix) else None
 
     def _add_header(self, line: str) -> None:
         if rate := _RATE.search(line):

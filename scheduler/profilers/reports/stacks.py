@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hypergauge.core.calls import Call
-from hypergauge.sql.ingest.limits import LATEST
+from hypergauge.sql.ingest.limits import is_time
 
 __all__ = ["CallTree", "Phases", "Recording", "Stack", "UnreadableReport", "recorded", "timed"]
 
@@ -145,8 +145,11 @@ def timed(calls: Iterable[Call | None], offset: float | None) -> Iterator[Call |
         See `recorded`.
     """
     for call in calls:
-        is_valid = call is not None and abs(call.start + (offset or 0.0)) < LATEST and 0 <= call.seconds < LATEST
-        yield call if is_valid else None
+        yield call if call is not None and _is_valid(call, offset or 0.0) else None
+
+
+def _is_valid(call: Call, offset: float) -> bool:
+    return call.seconds >= 0 and is_time(call.start + offset) and is_time(call.end + offset)
 
 
 def recorded(calls: Iterable[Call | None], phases: Phases, offset: float | None) -> Recording:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import subprocess
 import time
 import zipfile
 from functools import partial
@@ -21,6 +23,7 @@ from hypergauge.sql.server.database import Database
 from hypergauge.sql.transfer import capsule
 from hypergauge.sql.transfer.importing import import_capsule
 from tests.support.data.backups import Empty, altered
+from tests.support.home import COMMAND
 from tests.support.world import World
 
 pytestmark = pytest.mark.flavours
@@ -154,3 +157,17 @@ def test_a_sample_out_of_bounds_is_refused_with_its_place(
     with pytest.raises(BadRequest, match=rf"b\.capsule: samples/00000\.parquet {message}"):
         import_capsule(there, file.with_name("b.capsule"))
     assert runs(there) == 0
+
+
+@pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True)
+def test_the_command_ends_with_status_2_and_no_traceback(file: Path, flavour: Flavour, empty: Empty) -> None:
+    there = empty(flavour).open()
+    hostile = altered(file, "runs", partial(with_value, 0, "ended_at", "infinity"))
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "MLFLOW_"))}
+    done = subprocess.run(
+        [*COMMAND, "import", str(hostile)], env={**others, **there.settings.environment()}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "row 1: ended_at" in " ".join(done.stderr.split())

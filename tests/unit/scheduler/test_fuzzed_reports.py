@@ -128,6 +128,14 @@ def test_damaged_samples_of_perf(content: bytes) -> None:
     check(lambda: read_printed(content.decode(errors="replace").splitlines(keepends=True), PHASES))
 
 
+@pytest.mark.parametrize("clock", ["90000000000.0 (TOD) = 0.0", "0.0 (TOD) = 90000000000.0"])
+def test_times_of_perf_that_no_calendar_has_are_left_out(clock: str) -> None:
+    printed = PRINTED.replace("1700000000.000000 (TOD) = 12.500000", clock).replace("13.0", "90000000001.0")
+    recording = read_printed(printed.splitlines(keepends=True), PHASES)
+    assert recording.stacks
+    assert recording.started_at is None or is_time(recording.started_at)
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A whole export of Nsight Systems."""
