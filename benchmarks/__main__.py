@@ -15,6 +15,7 @@ from benchmarks.campaign import faults
 from benchmarks.compatibility import unchanged
 from benchmarks.database import (
     capsules,
+    catalog,
     dashboards,
     ingest,
     move,
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Callable[..., Results]] = {
         "replica": replica,
         "rules": rules,
         "dashboards": dashboards,
+        "catalog": catalog,
         "storage": storage,
         "peers": peers,
         "packing": packing,

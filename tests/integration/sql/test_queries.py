@@ -302,3 +302,30 @@ def labels(world: World) -> tuple[list[str], list[str], list[str]]:
     ).fetchall()
     sampled = world.connection.execute("select run from run_samples where quantity = 'load' order by time").fetchall()
     return [one.full_label for one in runs], [one for (one,) in charted], [one for (one,) in sampled]
+
+
+@pytest.mark.flavours
+def test_flags_of_runs_do_not_read_series_of_real_gpus(world: World, start: float) -> None:
+    world.run(start, start + 60, gpu="GPU-1")
+    world.write(world.gauge("bench_gpu_power_watts", [start + 1], [70.0], {"UUID": "GPU-1"}))
+
+    def pages() -> int:
+        """Return the pages that the flags read, with the plans of a new connection."""
+        with world.database.connect() as connection:
+            connection.execute("set jit = off")
+            connection.execute("select * from run_flags")
+            statement = "explain (analyze, buffers, format json) select * from run_flags"
+            row = connection.execute(statement).fetchone()
+            assert row is not None
+            plan = row[0][0]["Plan"]
+            return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+    world.connection.execute("analyze")
+    few = pages()
+    world.connection.execute(
+        "insert into series (target_id, metric, quantity, place_id, host, labels)"
+        " select target_id, metric, quantity, place_id, host, labels || jsonb_build_object('part', n)"
+        " from series, generate_series(1, 20000) n where place_id in (select place_id from places where gpu_uuid = 'GPU-1')"
+    )
+    world.connection.execute("analyze")
+    assert pages() <= few + 20
