@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hypergauge.scheduler.executors.batch.executor import BatchExecutor
     from hypergauge.scheduler.executors.local import LocalExecutor
 
-__all__ = ["on_batch_system", "on_this_host"]
+__all__ = ["interrupted", "on_batch_system", "on_this_host"]
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from hypergauge.cli.running.options import (
     longest_wait,
 )
 from hypergauge.cli.running.plan_tables import show_partitions, show_plan
-from hypergauge.cli.running.progress import on_batch_system, on_this_host
+from hypergauge.cli.running.progress import interrupted, on_batch_system, on_this_host
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.listing import counted
@@ -157,13 +157,19 @@ def _preview(
     settings: Settings, file: ExperimentFile, rerun: str | None, repeat: int, system: BatchSystem | None, *,
     into: bool, show: bool,
 ) -> None:  # fmt: skip
-    """Check the plan before anything starts; with `show`, show it."""
+    """Check the plan before anything starts; with `show`, show it, and do not wait for a database that is away."""
     from hypergauge.scheduler.requests.preview import check_owner, preview
+    from hypergauge.sql.server.session import LONGEST_OUTAGE, Session
 
-    with Database(settings) as database:
+    with (
+        interrupted(),
+        contextlib.closing(Database(settings)) as database,
+        contextlib.closing(Session(database, 0 if show else LONGEST_OUTAGE, _warn)) as session,
+    ):
+        session.open()
         if not into:
-            check_owner(database, file)
-        found = preview(settings, database, file, rerun, system, _notify, _warn)
+            check_owner(session, file)
+        found = preview(settings, session, file, rerun, system, _notify, _warn)
     if show:
         show_plan(found.workloads, repeat, found.inventory)
         show_partitions(found.partitions)
@@ -174,7 +180,7 @@ def _notify(line: str) -> None:
 
 
 def _warn(line: str) -> None:
-    console().print(f"[yellow]![/] {escape(line)}")
+    console().print(f"[yellow]![/] {escape(line)}", soft_wrap=True)
 
 
 def _detach(settings: Settings, file: ExperimentFile) -> None:

@@ -20,7 +20,6 @@ from hypergauge.scheduler.plan.kernel_sources import check_kernel_sources
 from hypergauge.scheduler.plan.plan import PlannedWorkload
 from hypergauge.scheduler.plan.profilers import profiler_notes
 from hypergauge.sql.runs.experiments import owner_problem
-from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.session import Session
 
 __all__ = ["Preview", "check_owner", "preview"]
@@ -35,7 +34,7 @@ class Preview:
     inventory: Inventory | None = None
 
 
-def check_owner(database: Database, file: ExperimentFile) -> None:
+def check_owner(session: Session, file: ExperimentFile) -> None:
     """Check that the file's experiments belong to no other file, before the stack starts.
 
     Raises
@@ -44,14 +43,13 @@ def check_owner(database: Database, file: ExperimentFile) -> None:
         An experiment belongs to another file; names the line of its first row.
     """
     first = {row.experiment: row for row in reversed(file.rows)}
-    with database.session() as connection:
-        for row in sorted(first.values(), key=lambda row: row.line):
-            if problem := owner_problem(connection, row.experiment, str(file.path.resolve())):
-                raise BadRequest(problem, file=file.path, line=row.line)
+    for row in sorted(first.values(), key=lambda row: row.line):
+        if problem := session(owner_problem, row.experiment, str(file.path.resolve())):
+            raise BadRequest(problem, file=file.path, line=row.line)
 
 
 def preview(
-    settings: Settings, database: Database, file: ExperimentFile, rerun: str | None, system: BatchSystem | None,
+    settings: Settings, session: Session, file: ExperimentFile, rerun: str | None, system: BatchSystem | None,
     notify: Callable[[str], None], warn: Callable[[str], None],
 ) -> Preview:  # fmt: skip
     """Return the plan of a file, and check that this host's GPUs or the batch system can run it.
@@ -70,20 +68,19 @@ def preview(
     """
     if unknown := _unknown_columns(file, system):
         notify(f"Unknown columns, kept unchanged: {', '.join(unknown)}")
-    with Session(database, timeout=0) as session:
-        workloads = session(planned, file, rerun)
-        session(check_kernel_sources, file, workloads)
-        for experiment, found in session(numbers, file).items():
-            _report_numbers(experiment, found, notify)
-        if system is None:
-            for line in measuring_notes(
-                workloads, session(live_choices, {row.run for row in file.rows}), settings.interval
-            ):
-                notify(line)
-            for line in profiler_notes(workloads):
-                notify(line)
-            gpus = inventory(settings.simulate, settings.home)
-            return Preview(workloads, partitions(session, file, workloads, gpus, Devices(settings)), gpus)
+    workloads = session(planned, file, rerun)
+    session(check_kernel_sources, file, workloads)
+    for experiment, found in session(numbers, file).items():
+        _report_numbers(experiment, found, notify)
+    if system is None:
+        for line in measuring_notes(
+            workloads, session(live_choices, {row.run for row in file.rows}), settings.interval
+        ):
+            notify(line)
+        for line in profiler_notes(workloads):
+            notify(line)
+        gpus = inventory(settings.simulate, settings.home)
+        return Preview(workloads, partitions(session, file, workloads, gpus, Devices(settings)), gpus)
     refuse_workloads(system, file, workloads, Retry(warn, Stopping()))
     return Preview(workloads)
 

@@ -107,6 +107,9 @@ class Database:
                     applied = migrate(connection)
                     if applied and applied[0].version == 1 and (missed := extension.advice(connection)):
                         _log.warning(missed)
+        except lost as error:  # it shut down meanwhile
+            self.close()
+            raise _away(self.dsn, self._variable, error) from error
         except BaseException:
             self.close()
             raise
@@ -123,13 +126,25 @@ class Database:
         """
         try:
             self.open()
-        except DatabaseUnavailable as error:
-            if self.embedded or not isinstance(error.__cause__, psycopg.OperationalError):
+        except (DatabaseUnavailable, errors.ReadOnlySqlTransaction) as error:
+            if not self.is_away(error):
                 raise
             return str(error)
-        except errors.ReadOnlySqlTransaction as error:  # a standby before its promotion
-            return str(error)
         return ""
+
+    def is_away(self, error: Exception) -> bool:
+        """Return whether `error` shows that an external server does not answer, or is a standby before its promotion."""
+        if isinstance(error, errors.ReadOnlySqlTransaction):
+            return True
+        return (
+            isinstance(error, DatabaseUnavailable)
+            and isinstance(error.__cause__, psycopg.OperationalError)
+            and not self.embedded
+        )
+
+    def answers(self) -> bool:
+        """Return whether the server accepts connections, even if it refuses this login."""
+        return pq.PGconn.ping(self.dsn.encode()) == pq.Ping.OK
 
     def close(self) -> None:
         """Release the server; safe to call twice and before `open`."""
@@ -170,9 +185,11 @@ class Database:
         return self._connected(read_only=self._reading, timeout=timeout)
 
     def _connected(self, *, read_only: bool, timeout: float) -> Connection:
-        return _connected(
-            self.dsn, "BENCH_READ_DSN" if self._elsewhere else "BENCH_DSN", read_only=read_only, timeout=timeout
-        )
+        return _connected(self.dsn, self._variable, read_only=read_only, timeout=timeout)
+
+    @property
+    def _variable(self) -> str:
+        return "BENCH_READ_DSN" if self._elsewhere else "BENCH_DSN"
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Connection]:
@@ -258,9 +275,14 @@ def _connected(dsn: str, name: str, *, read_only: bool, timeout: float) -> Conne
         # libpq's message quotes the text that it cannot parse, possibly the password.
         raise DatabaseUnavailable(f"the connection string ({name}) cannot be parsed") from None
     except psycopg.Error as error:
-        where = f" ({name})" if name != "BENCH_DSN" else ""
-        raise DatabaseUnavailable(f"the database at {public(dsn)}{where} does not answer: {error}".strip()) from error
+        raise _away(dsn, name, error) from error
     return connection
+
+
+def _away(dsn: str, name: str, error: psycopg.Error) -> DatabaseUnavailable:
+    where = f" ({name})" if name != "BENCH_DSN" else ""
+    reason = error.diag.message_primary or " ".join(str(error).split())  # libpq's text has several lines
+    return DatabaseUnavailable(f"the database at {public(dsn)}{where} does not answer: {reason}")
 
 
 def connection_parts(dsn: str) -> dict[str, str]:

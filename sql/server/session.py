@@ -15,7 +15,7 @@ from hypergauge.core.errors import BadRequest, DatabaseUnavailable
 from hypergauge.core.system.backoff import Backoff, pauses
 from hypergauge.sql.server.database import Connection, Database, StatementFailed
 
-__all__ = ["PASSING", "Session", "is_passing"]
+__all__ = ["LONGEST_OUTAGE", "PASSING", "Session", "is_passing"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,6 +32,8 @@ PASSING = (
 _LASTING = (StatementFailed, errors.ProgramLimitExceeded)
 # Errors that keep the connection and its locks.
 _KEPT = (errors.DeadlockDetected, errors.LockNotAvailable, errors.SerializationFailure)
+# Longest outage that a schedule outlasts, in seconds.
+LONGEST_OUTAGE = 24 * 3600.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 # Outage after which the session notifies the user; a restart takes less.
 _REPORT_SECONDS = 5.0
@@ -58,7 +60,7 @@ class Session:
     """
 
     def __init__(
-        self, database: Database, timeout: float = 24 * 3600.0, notify: Callable[[str], None] = lambda _: None
+        self, database: Database, timeout: float = LONGEST_OUTAGE, notify: Callable[[str], None] = lambda _: None
     ) -> None:
         self._database, self._timeout, self._notify = database, timeout, notify
         self._connection: Connection | None = None
@@ -83,6 +85,29 @@ class Session:
                 self._connection.execute("select pg_advisory_unlock_all()")
         self._drop()
 
+    def open(self) -> None:
+        """Open the database. Wait for an external server that is away, as during an outage.
+
+        Raises
+        ------
+        BenchError
+            The server answers and refuses the connection, or the database cannot be opened for another reason.
+        """
+        outage, refused = _Outage(self._timeout, self._notify), False
+        while True:
+            try:
+                self._database.open()
+                break
+            except PASSING as error:
+                if not self._database.is_away(error):
+                    raise
+                # A server that has just come back answers as well, so the first refusal does not count.
+                answers = isinstance(error, DatabaseUnavailable) and self._database.answers()
+                if (refused and answers) or not outage.wait(str(error).strip()):
+                    raise self._failed(error) from error
+                refused = answers
+        outage.end()
+
     def __call__(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call `work` with a connection before its arguments, and retry until it succeeds.
 
@@ -93,7 +118,7 @@ class Session:
         BadRequest
             Another session has taken a lock that was lost with a connection.
         """
-        began, backoff, reported = time.monotonic(), Backoff(_FIRST_PAUSE, _LONGEST_PAUSE), False
+        outage = _Outage(self._timeout, self._notify)
         while True:
             try:
                 done = work(self._connected(), *args, **kwargs)
@@ -102,18 +127,12 @@ class Session:
             except PASSING as error:
                 if not isinstance(error, _KEPT):
                     self._drop()
-                away = time.monotonic() - began
-                if isinstance(error, errors.QueryCanceled) or away > self._timeout:
+                if isinstance(error, errors.QueryCanceled) or not outage.wait(str(error).strip()):
                     raise self._failed(error) from error
-                if not reported and away > _REPORT_SECONDS:
-                    self._notify(f"the database is unreachable; waiting for it: {str(error).strip()}")
-                    reported = True
-                time.sleep(backoff.failed())
             except psycopg.Error as error:
                 raise self._failed(error) from error
             else:
-                if reported:
-                    self._notify("the database is back")
+                outage.end()
                 return done
 
     def lock(self, take: Callable[[Connection], None]) -> None:
@@ -167,6 +186,30 @@ class Session:
 
     def _failed(self, error: psycopg.Error | DatabaseUnavailable) -> DatabaseUnavailable:
         return error if isinstance(error, DatabaseUnavailable) else self._database.failure(error, self._connection)
+
+
+class _Outage:
+    """Outage of the database: pauses between attempts, and messages if it lasts."""
+
+    def __init__(self, timeout: float, notify: Callable[[str], None]) -> None:
+        self._timeout, self._notify = timeout, notify
+        self._began, self._backoff, self._reported = time.monotonic(), Backoff(_FIRST_PAUSE, _LONGEST_PAUSE), False
+
+    def wait(self, reason: str) -> bool:
+        """Wait before the next attempt; return whether the timeout allows one."""
+        seconds = time.monotonic() - self._began
+        if seconds > self._timeout:
+            return False
+        if not self._reported and seconds > _REPORT_SECONDS:
+            self._notify(f"the database is unreachable; waiting for it: {reason}")
+            self._reported = True
+        time.sleep(self._backoff.failed())
+        return True
+
+    def end(self) -> None:
+        """Notify the user that the database is back, if its absence was reported."""
+        if self._reported:
+            self._notify("the database is back")
 
 
 def _process(connection: Connection) -> tuple[int, object]:

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from psycopg import errors
+
 from hypergauge.core.config.settings import Settings
-from hypergauge.core.errors import TrackingUnavailable
+from hypergauge.core.errors import BadRequest, TrackingUnavailable
 from hypergauge.core.services import Service, Stack
 from hypergauge.scheduler.tracking.artifact_store import require_store, store_keys
 from hypergauge.sql.server.database import Database
@@ -41,7 +43,7 @@ def starting_tracking(
     Raises
     ------
     BadRequest
-        The configured artifact store cannot be used.
+        The configured artifact store cannot be used, or the login may not create the store of MLflow's server.
     """
     artifacts = settings.artifacts or str(settings.home / "artifacts")
     try:
@@ -84,7 +86,13 @@ def _store(settings: Settings, database: Database) -> str:
     if settings.tracking_uri is not None:
         return _absolute(settings.tracking_uri)
     with database.session() as connection:
-        connection.execute("create schema if not exists mlflow")
+        try:
+            connection.execute("create schema if not exists mlflow")
+        except errors.InsufficientPrivilege as error:
+            raise BadRequest(
+                f"{connection.info.user} may not create the tables of a local MLflow server in this database: set "
+                "MLFLOW_TRACKING_URI to the http address of your MLflow server, or to a store such as sqlite:////PATH/mlflow.db"
+            ) from error
     return database.sqlalchemy_url("mlflow")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from functools import partial
@@ -12,8 +13,10 @@ import psutil
 import psycopg
 import pytest
 
+from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.sql.schema.flavour import Flavour
+from hypergauge.sql.server.database import Database
 from tests.conftest import NewFolder
 from tests.support.data.account import Account
 from tests.support.exporters.scripted import scripted
@@ -134,6 +137,31 @@ def test_a_collector_started_while_the_database_is_away_scrapes_and_writes_later
             assert "does not answer" in collector.output
             # No counter begins anew when the database comes back.
             account.agrees((exporter, 3))
+
+
+def test_a_collector_started_while_the_database_shuts_down_waits_for_it(
+    flavour: Flavour, new_folder: NewFolder, home: Path
+) -> None:
+    with own_server(flavour, new_folder() / "own") as server, scripted(home, server.dsn) as (exporter, collector):
+        Database(Settings(home=home, dsn=server.dsn)).open()
+        with (
+            contextlib.suppress(psycopg.OperationalError),
+            psycopg.connect(server.dsn) as locking,
+            psycopg.connect(server.dsn, autocommit=True) as observer,
+        ):
+            locking.execute("lock table bench_internal.migrations")
+            collector.start()
+            blocked = "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%migrations%'"
+            wait_for(lambda: collector.alive and observer.execute(blocked).fetchone() is not None, "the collector")
+            server.stop("fast")
+        collector.wait_for_scrapes(exporter, 2)
+        server.start()
+        account = Account(server.dsn)
+        account.wait_for_scrapes(exporter)
+        collector.stop()
+        assert collector.output.splitlines()[0].endswith("samples are kept in the spool until the database answers")
+        assert "Traceback" not in collector.output
+        account.agrees((exporter, 1))
 
 
 def test_a_killed_collector_loses_no_cpu_time_of_a_run(new_folder: NewFolder) -> None:

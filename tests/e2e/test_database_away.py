@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -10,7 +11,7 @@ import pytest
 
 from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import NewFolder
-from tests.support.home import Home, Sheet, processes_of
+from tests.support.home import Home, Sheet, Started, processes_of
 from tests.support.servers.databases import OwnServer, own_server
 from tests.support.waiting import wait_for
 
@@ -124,3 +125,33 @@ def test_an_end_that_the_database_refuses_is_recorded_when_it_does_not(home: Awa
     finally:
         home.statement(ends_by.format("missing", "end_run"))
     wait_for(lambda: ends(home, 4) == [("finished", 0)], "its end, recorded by its supervisor")
+
+
+def test_a_schedule_that_starts_without_its_database_waits_for_it(home: Away) -> None:
+    sheet, gates = home.gates(5)
+    for gate in gates:
+        gate.touch()
+    home.server.stop("fast")
+    try:
+        assert "does not answer" in home.bench("schedule", sheet.path, "--dry-run", status=1), "it only reads"
+        assert "does not answer" in home.bench("list", status=1)
+        schedule, interrupted = home.start("schedule", sheet.path), home.start("schedule", sheet.path)
+        for started in (schedule, interrupted):
+            wait_for(partial(waits_for_the_database, started), "its message")
+        interrupted.interrupt()
+        interrupted.wait(status=1)
+    finally:
+        home.server.start()
+    assert schedule.wait().count("the database is back") == 1
+    assert ends(home, 5) == [("finished", 0)] * 2
+
+
+def waits_for_the_database(schedule: Started) -> bool:
+    assert schedule.process.poll() is None, schedule.output.read_text()
+    return "waiting for it" in schedule.output.read_text()
+
+
+def test_a_schedule_does_not_wait_for_a_server_that_refuses_it(home: Away) -> None:
+    sheet, _ = home.gates(6)
+    other = Home(home.path, home.folder, {"BENCH_DSN": f"{home.server.dsn}&dbname=nothing"})
+    assert 'database "nothing" does not exist' in other.bench("schedule", sheet.path, status=1)

@@ -34,19 +34,21 @@ def test_a_file_is_planned_and_what_it_has_more_is_reported(world: World, settin
     settings = replace(settings, simulate="2xH100")
     ours, theirs = write(tmp_path / "ours.csv"), write(tmp_path / "theirs.csv")
     said: list[str] = []
-    found = preview(settings, world.database, ours, None, None, said.append, said.append)
+    session = Session(world.database)
+    found = preview(settings, session, ours, None, None, said.append, said.append)
     assert [(one.workload, len(one.runs)) for one in found.workloads] == [(1, 1), (2, 1)]
     assert [line.count("Team") for line in said] == [1]
-    check_owner(world.database, ours)
-    with Session(world.database) as session:
-        take_experiments(session, theirs, into=False)
+    check_owner(session, ours)
+    with Session(world.database) as other:
+        take_experiments(other, theirs, into=False)
     with pytest.raises(BadRequest) as refused:
-        check_owner(world.database, ours)
+        check_owner(session, ours)
     assert (refused.value.file, refused.value.line) == (ours.path, 2)
     said.clear()
-    found = preview(settings, world.database, ours, None, None, said.append, said.append)
+    found = preview(settings, session, ours, None, None, said.append, said.append)
     assert [one.workload for one in found.workloads] == [3, 4]
     assert ["20/1, 20/2" in line and "20/3, 20/4" in line for line in said] == [False, True]
+    session.close()
 
 
 def test_a_repetition_is_the_next_attempt_in_its_workload(world: World, settings: Settings) -> None:

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from psycopg import conninfo
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import ServiceFailed
 from hypergauge.core.services import Stack
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.services.tracking_server import starting_tracking
+from tests.support.home import Home
 from tests.support.waiting import wait_for
 
 # The local stack's services are meant to outlive whoever starts them.
@@ -68,3 +70,11 @@ def test_without_a_store_nothing_is_served(tmp_path: Path) -> None:
     with pytest.raises(ServiceFailed, match="ended before its database was ready"):
         stack.await_answer(service, 240)
     assert stack.stop_all() == ["mlflow"]
+
+
+def test_a_login_without_the_right_to_create_the_store_is_referred_to_the_setting(dsn: str, tmp_path: Path) -> None:
+    Database(Settings(home=tmp_path, dsn=dsn)).open().close()
+    writer = conninfo.make_conninfo(dsn, options="-crole=bench_writer")
+    home = Home(tmp_path / "home", tmp_path, {"BENCH_DSN": writer})
+    assert "MLFLOW_TRACKING_URI" in home.bench("up", status=2)
+    assert Stack(Settings(home=home.path, dsn=writer)).recorded() == {}
