@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["show_partitions", "show_plan"]
 
+# Rich lays out about 2,000 rows a second.
+_MOST_ROWS = 1000
+
 
 def show_plan(workloads: Sequence[PlannedWorkload], repeat: int, inventory: Inventory | None) -> None:
-    """Show the action for each row of a file; without an inventory, the GPUs of its host are not known."""
-    runs = [(workload, one) for workload in workloads for one in workload.runs]
+    """Show the actions of the first rows, and their numbers; without an inventory, the GPUs of its host are not known."""
+    planned = [(workload, run) for workload in workloads for run in workload.runs]
+    runs = planned[:_MOST_ROWS]
     rows = [one.row for _, one in runs]
     out = console()
     out.print(
@@ -34,7 +39,7 @@ def show_plan(workloads: Sequence[PlannedWorkload], repeat: int, inventory: Inve
                 Field("run", [f"{of.experiment}/{of.workload}/{one.position}" for of, one in runs]),
                 Field("attempt", [_attempts(one, repeat) for _, one in runs]),
                 Field("name", [escape(row.name) for row in rows], wraps=True),
-                Field("action", ["is done" if one.action is Action.SKIP else str(one.action) for _, one in runs]),
+                Field("action", [_action(run) for _, run in runs]),
                 Field("environment", [escape(str(row.environment)) for row in rows], 2),
                 Field("devices", [shown_devices(row, inventory) for row in rows], wraps=True),
                 Field("collocation", [str(row.collocation) for row in rows], 1),
@@ -44,8 +49,16 @@ def show_plan(workloads: Sequence[PlannedWorkload], repeat: int, inventory: Inve
             further="A wider terminal has all.",
         )
     )
+    if len(planned) > len(runs):
+        counts = Counter(_action(run) for _, run in planned)
+        actions = ", ".join(f"{action}: {count:,}" for action, count in counts.items())
+        console().print(f"These are the first {_MOST_ROWS:,} of {len(planned):,} rows ({actions}).")
     if repeat > 1:
         console().print(f"The workloads run in turn, {repeat} times each.")
+
+
+def _action(run: PlannedRun) -> str:
+    return "is done" if run.action is Action.SKIP else str(run.action)
 
 
 def _attempts(one: PlannedRun, repeat: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -82,14 +83,11 @@ def plan(
     for row in rows:
         workload = (numbers or {}).get(row.experiment, {}).get(row.workload, row.workload)
         groups.setdefault((row.experiment, workload), []).append(row)
-    return [
-        PlannedWorkload(
-            experiment,
-            workload,
-            tuple(_place(group, [run for run in known.get(experiment, ()) if run.workload == workload], rerun)),
-        )
-        for (experiment, workload), group in groups.items()
-    ]
+    past: dict[tuple[int, int], list[KnownRun]] = {}
+    for experiment, runs in known.items():
+        for run in runs:
+            past.setdefault((experiment, run.workload), []).append(run)
+    return [PlannedWorkload(*key, runs=tuple(_place(group, past.get(key, []), rerun))) for key, group in groups.items()]
 
 
 def _place(rows: list[Row], known: list[KnownRun], rerun: str | None) -> Iterable[PlannedRun]:
@@ -108,15 +106,14 @@ def _place(rows: list[Row], known: list[KnownRun], rerun: str | None) -> Iterabl
         named = by_id.get(row.run)
         if named is not None and named.fingerprint == fingerprint(row):
             owners.setdefault(named.position, row)
+    owning = {row.line for row in owners.values()}
+    free: dict[str, deque[int]] = {}
+    for position, run in latest.items():
+        if position not in owners:
+            free.setdefault(run.fingerprint, deque()).append(position)
     for row in rows:
-        if row not in owners.values() and row.run not in by_id:
-            same = (
-                position
-                for position, run in latest.items()
-                if position not in owners and run.fingerprint == fingerprint(row)
-            )
-            if (position := next(same, None)) is not None:
-                owners[position] = row
+        if free and row.line not in owning and row.run not in by_id and (same := free.get(fingerprint(row))):
+            owners[same.popleft()] = row
     positions = {row.line: position for position, row in owners.items()}
     next_position = max(latest, default=0) + 1
     for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import pytest
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import RunFolder
-from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
-from hypergauge.scheduler.plan.file_plan import take_experiments
+from hypergauge.scheduler.experiment.experiment_file import ExperimentFile, Row
+from hypergauge.scheduler.plan.file_plan import numbers, take_experiments
 from hypergauge.scheduler.provenance.manifest import MANIFEST
 from hypergauge.scheduler.requests.preview import check_owner, preview
 from hypergauge.scheduler.requests.repetition import Repetition
@@ -67,3 +68,22 @@ def test_a_repetition_is_the_next_attempt_in_its_workload(world: World, settings
     manifest.write_text("{}")
     found = Repetition.of(world.connection, settings, chosen)
     assert (found.previous.run_id, found.experiment, found.attempt, found.others) == (first, 20, 5, 2)
+
+
+class CountedRows(tuple[Row, ...]):
+    """Rows that count how often they are read."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[Row]:
+        type(self).reads += 1
+        return super().__iter__()
+
+
+def test_a_file_of_many_experiments_is_read_a_few_times(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "many.csv"
+    path.write_text("Experiment,Workload,File\n" + "".join(f"{20 + number},1,train.py\n" for number in range(30)))
+    file = ExperimentFile.read(path)
+    file.rows = CountedRows(file.rows)
+    assert numbers(world.connection, file) == {20 + number: {1: 1} for number in range(30)}
+    assert CountedRows.reads == 1

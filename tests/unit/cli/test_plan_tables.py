@@ -40,3 +40,17 @@ def test_the_attempt_of_a_row(
     label, attempt, _, *action = line.split()
     assert (label, attempt) == ("1/1/1", shown[0])
     assert " ".join(action).startswith(shown[1])
+
+
+def test_a_long_plan_shows_its_first_rows_and_the_number_of_each_action(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "experiments.csv"
+    rows = [f"1,{number},{'finished' if number % 2 else ''},t.py" for number in range(1, 1202)]
+    path.write_text("\n".join(["Experiment,Workload,Status,File", *rows, ""]))
+    show_plan(plan(ExperimentFile.read(path).rows, {}), 1, None)
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if "t.py" in line]) == 1000
+    assert "1,000 of 1,201 rows" in lines[-1]
+    assert "is done: 601" in lines[-1]
+    assert "run: 600" in lines[-1]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hypergauge.scheduler.experiment.experiment_file import ExperimentFile, fingerprint
+from hypergauge.scheduler.experiment.experiment_file import ExperimentFile, Row, fingerprint
+from hypergauge.scheduler.plan import plan as plan_module
 from hypergauge.scheduler.plan.plan import plan
 from hypergauge.sql.runs.runs import KnownRun
 
@@ -123,3 +125,33 @@ def test_workloads_keep_the_order_in_which_they_first_appear(tmp_path: Path) -> 
         (1, 2, 1),
         (2, 2, 1),
     ]
+
+
+class CountedRuns(list[KnownRun]):
+    """List that counts how often it is read."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[KnownRun]:
+        self.reads += 1
+        return super().__iter__()
+
+
+def test_a_large_file_is_planned_in_linear_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count, calls = 200, 0
+    file = parse(tmp_path, *(f"1,{1 + number % 20},,,t.py,--a {number}" for number in range(count)))
+    past = CountedRuns(
+        KnownRun(f"{number:032x}", None, row.workload, 1 + number // 20, 1, fingerprint(row), "finished")
+        for number, row in enumerate(file.rows)
+    )
+
+    def counted(row: Row) -> str:
+        nonlocal calls
+        calls += 1
+        return fingerprint(row)
+
+    monkeypatch.setattr(plan_module, "fingerprint", counted)
+    planned = plan(file.rows[::-1], {1: past})
+    assert {(run.attempt, run.previous is None) for one in planned for run in one.runs} == {(2, False)}
+    assert calls <= 2 * count
+    assert past.reads == 1
