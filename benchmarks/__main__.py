@@ -98,6 +98,9 @@ def main(
         str | None,
         typer.Option(help="Faults for `faults` to use, such as clock,server; part of the names of `scripts`."),
     ] = None,
+    embedded: Annotated[
+        bool | None, typer.Option("--embedded", help="Use the embedded database in `faults`, as without BENCH_DSN.")
+    ] = None,
     checkouts: Annotated[
         Path | None, typer.Option(help="Folder with the checkouts of `scripts`, by the repository's name.")
     ] = None,
@@ -112,6 +115,7 @@ def main(
         "kind": kind,
         "hz": hz,
         "only": only,
+        "embedded": embedded,
         "checkouts": checkouts,
     }
     options = {option: value for option, value in given.items() if value is not None}

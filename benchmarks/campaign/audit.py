@@ -18,10 +18,14 @@ __all__ = ["audit"]
 _LONGEST_DIFFERENCE = 0.05
 _LONGEST_GAP = 20.0
 _DRAIN_SECONDS = 90.0
+# Counters across a step of the clock overlap with later ones, and both are split at starts and ends of runs.
+_DOUBLE = "select count(*)::int from (select from samples group by series_id, time, value, dt having count(*) > 1) x"
 
 
 def audit(site: Site, excused: Callable[[float, float], bool]) -> dict[str, float | str]:
     """Check everything, report findings, and return the counts; `excused` are gaps without an answer."""
+    for server in site.servers:
+        server.hold()
     results: dict[str, float | str] = _runs(site)
     _drain(site)
     return {
@@ -137,10 +141,7 @@ def _answers(site: Site, excused: Callable[[float, float], bool]) -> dict[str, f
     given, stored, lost = (sum(getattr(one, name) for one in found) for name in ("given", "stored", "lost"))
     if not lost * SERIES <= site.lost <= (given - stored) * SERIES:
         site.report(f"{lost} to {given - stored} answers are lost, and {site.lost / SERIES:g} counted as lost")
-    [(double,)] = site.server.query(
-        # Counters across a step of the clock overlap with later ones, and both are split at starts and ends of runs.
-        "select count(*)::int from (select from samples group by series_id, time, value, dt having count(*) > 1) x"
-    )
+    double = sum(int(str(server.query(_DOUBLE)[0][0])) for server in site.servers)
     if double:
         site.report(f"{double} samples are duplicate")
     return {
@@ -149,7 +150,7 @@ def _answers(site: Site, excused: Callable[[float, float], bool]) -> dict[str, f
         "answers_lost": float(lost),
         "answers_counted_as_lost": site.lost / SERIES,
         "answers_twice": float(sum(one.twice for one in found)),
-        "samples_twice": float(str(double)),
+        "samples_twice": float(double),
         "longest_gap_seconds": max(one.gap for one in found),
     }
 
@@ -187,7 +188,7 @@ class _Kept:
 
 def _stored(site: Site, job: str) -> dict[int, int]:
     """Return the number of samples of each answer of an exporter."""
-    rows = site.server.query(
+    rows = site.samples.query(
         "select value::int, count(*)::int from samples join series using (series_id) join targets using (target_id)"
         " where listener = %s and metric = 'truth' group by 1",
         job,

@@ -1,11 +1,14 @@
-"""Database server that a campaign kills, freezes or makes read-only."""
+"""Database servers that a campaign kills, stops, fills or makes read-only."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
+from random import Random
 
 import psutil
 import psycopg
@@ -13,23 +16,42 @@ import psycopg
 from hypergauge.core.system.uptime import uptime
 from hypergauge.sql.server.embedded import EmbeddedServer
 
-__all__ = ["DisturbedServer"]
+__all__ = ["DisturbedServer", "EmbeddedDisturbedServer", "fill"]
 
 _END_SECONDS = 10.0
 
 
 class DisturbedServer:
-    """Database server that can be disturbed.
+    """Database server of its own that can be disturbed; the campaign starts it again.
 
     Attributes
     ----------
+    folder
+        Folder of its data.
     disturbed
         End of the last disturbance, by `uptime`; infinite during one.
     """
 
     def __init__(self, server: EmbeddedServer) -> None:
         self._server = server
+        self.folder = server.folder
         self.disturbed = -math.inf
+
+    @property
+    def alive(self) -> bool:
+        """Return whether its first process runs."""
+        return self._server.running
+
+    @property
+    def answers(self) -> bool:
+        """Return whether it accepts a connection and a query."""
+        with contextlib.suppress(psycopg.Error), psycopg.connect(self._server.dsn, connect_timeout=2) as connection:
+            connection.execute("select")
+            return True
+        return False
+
+    def hold(self) -> None:
+        """Keep it running until the end of `running`."""
 
     @contextlib.contextmanager
     def running(self) -> Iterator[str]:
@@ -73,15 +95,34 @@ class DisturbedServer:
                 one = self._server
                 one.programs.start(one.data, one.socket_dir, one.folder / "server.log")
 
+    def kill_backend(self, chance: Random) -> None:
+        """Kill one of its backends, as the kernel does without memory: the server ends the others, and recovers."""
+        with self._disturbing(), contextlib.suppress(psutil.NoSuchProcess):
+            _, *backends = self._processes()
+            if backends:
+                chance.choice(backends).kill()
+
     @contextlib.contextmanager
-    def frozen(self) -> Iterator[None]:
-        """Stop all its processes by SIGSTOP; on leaving they continue."""
+    def frozen(self, *, only_first: bool = False) -> Iterator[None]:
+        """Stop all its processes, or `only_first`, by SIGSTOP; on leaving they continue."""
         with self._disturbing():
-            self._signal(signal.SIGSTOP)
+            self._signal(signal.SIGSTOP, only_first=only_first)
             try:
                 yield
             finally:
-                self._signal(signal.SIGCONT)
+                with contextlib.suppress(OSError, psutil.Error):  # it may have been replaced meanwhile
+                    self._signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def full_disk(self) -> Iterator[None]:
+        """Fill the disk of its data, which must be its own; on leaving there is room again."""
+        ballast = self.folder / "ballast"
+        with self._disturbing():
+            try:
+                fill(ballast)
+                yield
+            finally:
+                ballast.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def read_only(self) -> Iterator[None]:
@@ -107,7 +148,43 @@ class DisturbedServer:
         first = psutil.Process(pid)
         return [first, *first.children(recursive=True)]
 
-    def _signal(self, number: signal.Signals) -> None:
-        for process in self._processes():
+    def _signal(self, number: signal.Signals, *, only_first: bool = False) -> None:
+        processes = self._processes()
+        for process in processes[:1] if only_first else processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
+
+
+class EmbeddedDisturbedServer(DisturbedServer):
+    """Embedded server of a ``BENCH_HOME``. The campaign never starts it: commands do, also after a fault."""
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[str]:
+        """Yield no connection string; end the server with the context."""
+        try:
+            yield ""
+        finally:
+            with contextlib.suppress(OSError, psutil.Error):
+                self._signal(signal.SIGCONT)
+            self._server.release()
+            self._server.programs.stop(self._server.data)
+
+    def hold(self) -> None:
+        """See `DisturbedServer.hold`."""
+        self._server.acquire()
+
+    @contextlib.contextmanager
+    def killed(self) -> Iterator[None]:
+        """Kill its first process."""
+        with self._disturbing():
+            self._processes()[0].kill()
+            yield
+
+
+def fill(ballast: Path) -> None:
+    """Leave no room on a disk."""
+    with ballast.open("wb") as file:
+        free = os.statvfs(ballast.parent)
+        for size in (free.f_bavail * free.f_frsize, free.f_frsize):
+            with contextlib.suppress(OSError):
+                os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, size)

@@ -21,9 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.campaign.audit import audit
-from benchmarks.campaign.disturbed_server import DisturbedServer
+from benchmarks.campaign.disturbed_server import DisturbedServer, fill
+from benchmarks.campaign.recovery import Recovery, percentiles
 from benchmarks.campaign.site import Site
 from benchmarks.support.servers import Kind
+from hypergauge.core.errors import BadRequest
 from hypergauge.core.system.uptime import uptime
 
 __all__ = ["measure"]
@@ -87,30 +89,58 @@ def _supervisor(site: Site, chance: random.Random) -> Iterator[str]:
 
 
 @contextmanager
-def _server(site: Site, _: random.Random) -> Iterator[str]:
-    with site.server.killed():
-        yield "the server is killed"
+def _server(site: Site, chance: random.Random) -> Iterator[str]:
+    server, name = _running_server(site, chance)
+    with server.killed():
+        yield f"{name} is killed"
 
 
 @contextmanager
-def _frozen(site: Site, _: random.Random) -> Iterator[str]:
-    with site.server.frozen():
-        yield "the server is stopped by SIGSTOP"
+def _backend(site: Site, chance: random.Random) -> Iterator[str]:
+    server, name = _running_server(site, chance)
+    server.kill_backend(chance)
+    yield f"a backend of {name} is killed"
 
 
 @contextmanager
-def _read_only(site: Site, _: random.Random) -> Iterator[str]:
-    with site.server.read_only():
-        yield "the server is read-only"
+def _frozen(site: Site, chance: random.Random) -> Iterator[str]:
+    server, name = _running_server(site, chance)
+    only_first = chance.random() < 0.5
+    with server.frozen(only_first=only_first):
+        yield f"{'the first process of ' * only_first}{name} is stopped by SIGSTOP"
+
+
+@contextmanager
+def _read_only(site: Site, chance: random.Random) -> Iterator[str]:
+    server, name = _running_server(site, chance)
+    with server.read_only():
+        yield f"{name} is read-only"
+
+
+@contextmanager
+def _disk(site: Site, chance: random.Random) -> Iterator[str]:
+    server, name = _running_server(site, chance)
+    with server.full_disk():
+        yield f"the disk of {name} is full"
+
+
+def _running_server(site: Site, chance: random.Random) -> tuple[DisturbedServer, str]:
+    """Return one of the servers that commands use now, with its name."""
+    server = chance.choice(site.servers)
+    # Between two schedules, the embedded one of the runs is not needed.
+    if not server.answers or (site.embedded and server is site.server and not (site.scheduling and site.running())):
+        raise NotNow
+    name = "the server" if not site.embedded else f"the {'runs' if server is site.server else 'samples'}' server"
+    return server, name
 
 
 @contextmanager
 def _spool(site: Site, chance: random.Random) -> Iterator[str]:
-    frozen = chance.random() < 0.5
+    frozen = chance.random() < 0.5 and site.samples.alive
     ballast = site.second / "spool" / "ballast"
-    with site.server.frozen() if frozen else contextlib.nullcontext():
+    with site.samples.frozen() if frozen else contextlib.nullcontext():
         try:
-            _fill(ballast)
+            fill(ballast)
             yield f"the spool's disk is full{', and the server stopped' if frozen else ''}"
         finally:
             ballast.unlink(missing_ok=True)
@@ -151,8 +181,10 @@ FAULTS = {
     "scheduler": Fault(_scheduler, 0, 8),
     "supervisor": Fault(_supervisor, 0, 0),
     "server": Fault(_server, 0, 10),
+    "backend": Fault(_backend, 0, 0),
     "frozen": Fault(_frozen, 30, 30),
     "read_only": Fault(_read_only, 20, 20),
+    "disk": Fault(_disk, 5, 20),
     "spool": Fault(_spool, 20, 30),
     "clock": Fault(_clock, 10, 40),
     "network": Fault(_network, 60, 60),
@@ -160,25 +192,35 @@ FAULTS = {
 
 
 def measure(
-    minutes: float = 60.0, server: Kind | None = None, seed: int | None = None, only: str | None = None
+    minutes: float = 60.0,
+    server: Kind | None = None,
+    seed: int | None = None,
+    only: str | None = None,
+    embedded: bool = False,
 ) -> dict[str, float | str]:
-    """Return the number of each fault, of checks, and the findings."""
+    """Return the number of each fault, of checks, and the findings.
+
+    With `embedded`, runs and samples are in the embedded servers of two homes, which only commands start.
+    """
     seed = random.randrange(2**32) if seed is None else seed
     chance = random.Random(seed)
     folder = Path(tempfile.mkdtemp(prefix="bench-faults-"))
     folder.chmod(0o755)  # the server may run as another user
     workloads = 30 if minutes >= _FULL_MINUTES else max(3, round(2 * minutes))
     kind = server or Kind.POSTGRESQL
-    site = Site(folder, DisturbedServer(kind.make(folder / "server")), workloads, chance)
+    if embedded and server is not None:
+        raise BadRequest("--embedded and --server exclude each other")
+    site = Site(folder, None if embedded else DisturbedServer(kind.make(folder / "server")), workloads, chance)
     results: dict[str, float | str] = {"seed": float(seed), "minutes": minutes}
     for sent in (signal.SIGINT, signal.SIGTERM):  # a shell's background processes ignore the first
         signal.signal(sent, signal.default_int_handler)
     try:
-        site.open(timescaledb=kind in (Kind.TIMESCALEDB, Kind.STOCK_TIMESCALEDB))
+        site.open(timescaledb=not embedded and kind in (Kind.TIMESCALEDB, Kind.STOCK_TIMESCALEDB))
         campaign = Campaign(site, chance, minutes * 60, only.split(",") if only else None)
         campaign.run()
         results |= {f"{name}_faults": float(campaign.made[name]) for name in FAULTS}
         results |= {f"{name}_left_out": why for name, why in site.left_out.items()}
+        results |= percentiles(campaign.recoveries)
         results |= audit(site, campaign.excused)
         for number, (at, problem) in enumerate(site.problems, 1):
             results[f"finding_{number}"] = f"{problem} ({campaign.before(at)})"
@@ -196,6 +238,7 @@ class Campaign:
 
     def __init__(self, site: Site, chance: random.Random, seconds: float, only: list[str] | None) -> None:
         self.made: Counter[str] = Counter()
+        self.recoveries: list[tuple[str, float]] = []
         self._site, self._chance = site, chance
         self._began = uptime()
         self._until = self._began + seconds
@@ -209,13 +252,19 @@ class Campaign:
         active = contextlib.ExitStack()
         ends = next_at = self._began + self._pause()
         disturbed = False
+        recovery: Recovery | None = None
         with active:
             while self._site.tick(more=uptime() < self._until):
                 now = uptime()
                 if disturbed and now >= ends:
                     active.close()
                     self._site.count_lost()
+                    recovery = Recovery(self._site, uptime())
                     disturbed, next_at = False, uptime() + self._pause()
+                elif recovery is not None:
+                    if recovery.ended():
+                        self.recoveries.append((self._log[-1][1], recovery.seconds))
+                        recovery, next_at = None, max(next_at, uptime())
                 elif not disturbed and next_at <= now < self._until:
                     lasts = self._begin(active)
                     disturbed, ends = lasts is not None, now + (lasts or 0)
@@ -247,18 +296,11 @@ class Campaign:
             self.made[name] += 1
             self._log.append((at, name, what))
             lasts = self._chance.uniform(fault.least, fault.most) * (1.0 if fault.whole else self._share)
+            if name == "server" and self._site.embedded:
+                lasts = 0.0  # its recovery counts from the kill
             print(f"{at - self._began:7.1f} s  {what}, for {lasts:.1f} s", file=sys.stderr, flush=True)
             return lasts
         return None
 
     def _pause(self) -> float:
         return self._chance.uniform(4, 16) * max(self._share, 0.5)
-
-
-def _fill(ballast: Path) -> None:
-    """Leave no room on a disk."""
-    with ballast.open("wb") as file:
-        free = os.statvfs(ballast.parent)
-        for size in (free.f_bavail * free.f_frsize, free.f_frsize):
-            with contextlib.suppress(OSError):
-                os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, size)

@@ -19,12 +19,14 @@ from random import Random
 import psutil
 
 from benchmarks.campaign import answers
-from benchmarks.campaign.disturbed_server import DisturbedServer
+from benchmarks.campaign.disturbed_server import DisturbedServer, EmbeddedDisturbedServer
 from benchmarks.campaign.sheets import Sheet
+from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.services import Service, free_port
 from hypergauge.core.system.uptime import uptime
 from hypergauge.scheduler.supervision import is_running
+from hypergauge.sql.server.embedded import EmbeddedServer
 
 __all__ = ["Site"]
 
@@ -33,6 +35,7 @@ _OPTIONS = ("--retries", f"{Sheet.RETRIES}", "--timeout", "15")
 _CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
 _HERE, _AWAY = "10.89.0.1", "10.89.0.2"
 _SPOOL = "24m"  # three segments
+_DATABASE = "512m"
 # Supervisors outlive a schedule and deliver to MLflow; services end after them.
 _SETTLE_SECONDS = 120.0
 
@@ -42,6 +45,10 @@ class Site:
 
     Attributes
     ----------
+    server
+        Server with the runs.
+    samples
+        Server with the exporters' samples: the same one, or the embedded one of the collector.
     left_out
         Reasons why this machine does not allow a fault, by its name.
     logs
@@ -54,9 +61,12 @@ class Site:
         Findings, each with its time.
     """
 
-    def __init__(self, folder: Path, server: DisturbedServer, workloads: int, chance: Random) -> None:
-        self.folder, self.server = folder, server
+    def __init__(self, folder: Path, server: DisturbedServer | None, workloads: int, chance: Random) -> None:
+        self.folder = folder
         self.home, self.second = folder / "home", folder / "second"
+        self.embedded = server is None
+        self.server = server or _embedded(self.home)
+        self.samples = server or _embedded(self.second)
         self.sheets: list[Sheet] = []
         self.left_out: dict[str, str] = {}
         self.logs: dict[str, Path] = {}
@@ -75,19 +85,24 @@ class Site:
     def open(self, *, timescaledb: bool) -> None:
         """Start server, exporters and collector."""
         isolation = _isolate()
+        if isolation is None:
+            for server in self.servers if self.embedded else ():
+                self._mount(server.folder, _DATABASE)
+        else:
+            self.left_out |= dict.fromkeys(("network", "spool", "disk"), isolation)
+        if not self.embedded:
+            self.left_out["disk"] = "the server's data are on a disk of its own only with --embedded"
         dsn = self._stack.enter_context(self.server.running())
+        if self.embedded:
+            self._stack.enter_context(self.samples.running())
         if timescaledb:
             self.server.do("create extension timescaledb")
         others = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "MLFLOW_"))}
-        self._environment = {**others, "BENCH_DSN": dsn, **self._clock()}
-        (self.second / "spool").mkdir(parents=True)
+        self._environment = {**others, **({"BENCH_DSN": dsn} if dsn else {}), **self._clock()}
         targets = {"near": self._exporter("near", "127.0.0.1")}
         if isolation is None:
-            _run("mount", "-t", "tmpfs", "-o", f"size={_SPOOL}", "tmpfs", str(self.second / "spool"))
-            self._stack.callback(_run, "umount", "--lazy", str(self.second / "spool"))
+            self._mount(self.second / "spool", _SPOOL)
             targets["far"] = self._exporter("far", _AWAY)
-        else:
-            self.left_out |= {"network": isolation, "spool": isolation}
         groups = [{"targets": [address], "labels": {"job": job}} for job, address in targets.items()]
         (self.folder / "targets.json").write_text(json.dumps(groups))
         self._stack.callback(self._end_all)
@@ -96,6 +111,16 @@ class Site:
     def close(self) -> None:
         """End everything, by pid; safe to call twice."""
         self._stack.close()
+
+    @property
+    def servers(self) -> list[DisturbedServer]:
+        """Return the database servers."""
+        return list(dict.fromkeys((self.server, self.samples)))
+
+    def _mount(self, folder: Path, size: str) -> None:
+        folder.mkdir(parents=True, mode=0o700)
+        _run("mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder))
+        self._stack.callback(_run, "umount", "--lazy", str(folder))
 
     # Schedule.
 
@@ -292,6 +317,10 @@ class Site:
         for one in self.processes():
             with contextlib.suppress(psutil.Error):
                 one.kill()
+
+
+def _embedded(home: Path) -> DisturbedServer:
+    return EmbeddedDisturbedServer(EmbeddedServer(Settings(home=home).database_dir))
 
 
 def _isolate() -> str | None:

@@ -14,9 +14,21 @@ pytestmark = [pytest.mark.slow, pytest.mark.quiet]
 SEED = 11
 
 
-def test_a_short_campaign_finds_nothing() -> None:
+@pytest.mark.parametrize("options", [[], ["--embedded"]], ids=["a server of its own", "embedded servers"])
+def test_a_short_campaign_finds_nothing(options: list[str]) -> None:
     others = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "MLFLOW_"))}
-    command = [sys.executable, "-m", "benchmarks", "faults", "--minutes", "1.5", "--seed", str(SEED), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "faults",
+        "--minutes",
+        "1.5",
+        "--seed",
+        str(SEED),
+        "--json",
+        *options,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, env=others, check=False)
     values = json.loads(done.stdout)
     found = [what for name, what in values.items() if name.startswith("finding_")]
