@@ -39,8 +39,7 @@ revoke create on schema public from public;
 select format('revoke all on database %I from public', current_database()) \gexec
 select format('grant connect on database %I to bench_owner, bench_writer, bench_reader, bench_reader_own, mlflow',
               current_database()) \gexec
-select format('grant create, temporary on database %I to bench_owner', current_database()) \gexec
-select format('grant temporary on database %I to bench_writer', current_database()) \gexec
+select format('grant create on database %I to bench_owner', current_database()) \gexec
 
 -- What has an effect without a right to write: locks that any session may wait for, and large objects. Where the schema's owner
 -- is a superuser, it also takes TimescaleDB's jobs from all others.

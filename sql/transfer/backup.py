@@ -29,8 +29,11 @@ from hypergauge.sql.transfer.snapshot import snapshot
 
 __all__ = ["BELOW_CUTOFF", "LEFT_OUT", "MLFLOW", "backup", "definitions", "relations", "sequences"]
 
-# Tables that migrations fill, and devices that exist on a host now, which no other database may claim.
-LEFT_OUT = frozenset({"migrations", "functions_digest", "provisioned_devices"})
+# Tables that migrations fill, devices that exist on a host now, which no other database may claim, and tables that are only
+# locked.
+LEFT_OUT = frozenset(
+    {"migrations", "functions_digest", "provisioned_devices", "pack_lock", "packer_lock", "import_lock"}
+)
 # Tables of each flavour with the aggregates below the raw cutoff; a backup has one member for them, samples_10s.
 BELOW_CUTOFF = frozenset({"samples_10s_stored", "samples_1m_stored", "samples_10m_stored", "samples_10s_late"})
 # Tables of plain PostgreSQL behind samples; a backup has samples alone.

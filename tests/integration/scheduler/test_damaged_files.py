@@ -88,7 +88,7 @@ def _no_sqlite(path: Path) -> None:
         (
             "torch_trace.json.gz",
             lambda path: path.write_bytes(gzip.compress(b'{"traceEvents": ' + b"[" * 100_000)),
-            "recursion",
+            "nested too deeply",
         ),
         ("py-spy.txt", lambda path: path.write_bytes(b"\xff\xfe\0"), "line 1"),
         ("perf.data", _no_sqlite, "perf"),

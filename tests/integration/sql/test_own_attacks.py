@@ -40,6 +40,8 @@ class Shared:
     def __init__(self, database: Database, folder: Path, ann: str, *, timescaledb: bool) -> None:
         self.database, self.ann, self.timescaledb = database, ann, timescaledb
         with database.connect() as owner:
+            # A server on which others need temporary objects may give them to everybody.
+            owner.execute(sql.SQL("grant temporary on database {} to public").format(sql.Identifier(owner.info.dbname)))
             world = World(database, folder / "spool", owner)
             start = float(time.time() // 600 * 600 - 4 * 86_400)
             self.mine = world.run(start, start + 100, gpu=GPU)

@@ -10,6 +10,7 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.scheduler.plan.finished import is_finished
 from hypergauge.scheduler.supervision import unseen_end
+from hypergauge.sql.server import session
 from tests.conftest import Command
 
 RUN = "0123456789abcdef0123456789abcdef"
@@ -28,6 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("BENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("BENCH_DSN", "postgresql://nobody@127.0.0.1:1/none")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setattr(session, "LONGEST_OUTAGE", 0.0)
     return tmp_path / "home"
 
 

@@ -106,7 +106,6 @@ begin
         execute format('grant execute on function %s to bench_owner, bench_writer', routine);
     end loop;
     execute format('revoke temporary on database %I from public', current_database());
-    execute format('grant temporary on database %I to bench_owner, bench_writer', current_database());
 exception when insufficient_privilege or undefined_object or internal_error then
     raise notice 'rights were left as they are: %', sqlerrm;
 end $$;
