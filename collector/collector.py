@@ -104,7 +104,8 @@ def collect(
         exporters=exporters,
     )
     packer = Periodic("packer", Packer(database), _PACK_SECONDS)
-    sessions = Periodic("sessions", SessionWatch(database, metrics), SESSIONS_SECONDS)
+    watch = SessionWatch(database, metrics)
+    sessions = Periodic("sessions", watch, SESSIONS_SECONDS)
     try:
         with MetricsServer(lambda: generate_latest(metrics.registry), bind, port, web=web, insecure=insecure):
             leases.begin(wanted())
@@ -117,6 +118,7 @@ def collect(
     finally:
         for periodic in (packer, sessions):
             periodic.end(timeout=0)  # a transaction that is cut off changes nothing
+        watch.close()
         leases.close()
         spool.close()
 

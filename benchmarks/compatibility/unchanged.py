@@ -136,11 +136,8 @@ def measure(checkouts: Path, only: str = "") -> dict[str, float | str]:
                 outcomes = {way: trial.run(way) for way in trial.ways()}
                 runs += len(outcomes)
                 # Two runs may print the same time, or the same step of a bar, by chance.
-                while len(plain) < _MOST_PLAIN_RUNS and any(
-                    list(differences(plain, outcome)) for outcome in outcomes.values()
-                ):
+                while (texts := _texts(plain, outcomes)) and len(plain) < _MOST_PLAIN_RUNS:
                     plain.append(trial.run())
-                texts = [f"{way}: {text}" for way, outcome in outcomes.items() for text in differences(plain, outcome)]
                 stable = Outcome.common(plain)
                 lines += sum(stable.lines.values())
                 files += len(stable.files)
@@ -221,6 +218,10 @@ class Trial:
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(template, copy, symlinks=True)
         return copy / _DEPTH / self.script.inside
+
+
+def _texts(plain: Sequence[Outcome], outcomes: Mapping[str, Outcome]) -> list[str]:
+    return [f"{way}: {text}" for way, outcome in outcomes.items() for text in differences(plain, outcome)]
 
 
 def differences(plain: Sequence[Outcome], outcome: Outcome) -> Iterator[str]:

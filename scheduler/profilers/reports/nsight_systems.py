@@ -70,11 +70,8 @@ def _read(path: Path) -> tuple[list[Call | None], float | None]:
             connection.text_factory = _text
             tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
             return list(_calls(connection, tables)), _session_start(connection, tables)
-    except (
-        sqlite3.Error,
-        UnicodeDecodeError,
-        OverflowError,
-    ) as error:  # SQLite's own messages and names may be damaged
+    # SQLite's own messages and names may be damaged too.
+    except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
         raise UnreadableReport(f"it is no complete export of Nsight Systems: {error}") from None
 
 

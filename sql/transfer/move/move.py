@@ -143,6 +143,8 @@ class _Move:
             raise BadRequest(
                 f"the source lacks {len(waiting)} migration{'s' if len(waiting) > 1 else ''} of this release: run `bench db migrate` first"
             )
+        if value(self._here, bool, "select exists (select from bench_internal.retention where moved_from is not null)"):
+            raise BadRequest("the source has not finished the deletion of old samples: run `bench db maintain` first")
         refuse_writers(self._here)
 
     def _open_target(self) -> None:

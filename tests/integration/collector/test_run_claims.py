@@ -5,21 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from hypergauge.collector.convert.exposition import Parser
-from hypergauge.collector.convert.rates import Rates
-from hypergauge.collector.convert.series_labels import series_name
-from hypergauge.collector.discovery.discovery import read_targets
-from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.sharing.leases import Leases
-from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
+from tests.support.collector.one_line import SECONDS, scrape_line
 from tests.support.world import HOST, World
 
 pytestmark = pytest.mark.flavours
-
-SECONDS = 30
 
 
 @pytest.fixture
@@ -31,22 +22,7 @@ def scrape(world: World, folder: Path, start: float, job: str, labels: str) -> N
     """Scrape a target that shows 666 threads, with `labels` on its line."""
     file = folder / "targets.yml"
     file.write_text(f"scrape_configs:\n  - {{job_name: app, {job}}}\n")
-    [target] = read_targets(file, default_interval=1.0)
-    leases = Leases(world.database, "me", CollectorMetrics())
-    leases.claim({target.key: target})
-    [target_id] = leases.held
-    leases.close()
-    parser, rates = Parser(), Rates(1.0)
-    exposition = f"bench_process_threads{{{labels}}} 666\n".encode()
-    parts = [rates.samples(parser.parse(exposition), start + second) for second in range(SECONDS)]
-    [series] = parser.series
-    name = series_name(target, series)
-    assert name is not None
-    world.next_ref += 1
-    times, values, dts = (np.concatenate([getattr(part, one) for part in parts]) for one in ("times", "values", "dts"))
-    definition = SeriesDefinition(target_id, name.metric, series.kind, dict(name.labels), host=name.host)
-    refs = np.full(len(times), world.next_ref, np.uint32)
-    world.write(SpoolRecord(times, refs, values, dts, {world.next_ref: definition}))
+    scrape_line(world, file, f"bench_process_threads{{{labels}}} 666\n", start)
 
 
 def values(world: World, run: str) -> list[tuple[str, float]]:

@@ -5,16 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from hypergauge.collector.convert.exposition import Parser
-from hypergauge.collector.convert.rates import Rates
-from hypergauge.collector.convert.series_labels import series_name
-from hypergauge.collector.discovery.discovery import read_targets
-from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.sharing.leases import Leases
-from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
+from tests.support.collector.one_line import scrape_line
 from tests.support.world import HOST, World
 
 pytestmark = pytest.mark.flavours
@@ -27,27 +20,10 @@ LINE = 'DCGM_FI_DEV_FB_USED{{gpu="0",UUID="{gpu}",device="nvidia0",{label}="{pod
 
 
 def scrape(world: World, folder: Path, start: float, labels: str, label: str = "Hostname") -> None:
-    """Scrape a pod from a targets file for 30 s."""
+    """Scrape a pod from a targets file."""
     file = folder / "targets.yml"
     file.write_text(f"- targets: ['10.0.3.7:9400']\n  labels: {labels}\n")
-    [target] = read_targets(file, default_interval=1.0)
-    leases = Leases(world.database, "me", CollectorMetrics())
-    leases.claim({target.key: target})
-    [target_id] = leases.held
-    leases.close()
-    parser, rates = Parser(), Rates(1.0)
-    exposition = LINE.format(gpu=GPU, label=label, pod=POD).encode()
-    parts = [rates.samples(parser.parse(exposition), start + second) for second in range(30)]
-    [series] = parser.series
-    name = series_name(target, series)
-    assert name is not None
-    world.next_ref += 1
-    times, values, dts = (
-        np.concatenate([getattr(part, column) for part in parts]) for column in ("times", "values", "dts")
-    )
-    refs = np.full(len(times), world.next_ref, np.uint32)
-    definition = SeriesDefinition(target_id, name.metric, series.kind, dict(name.labels))
-    world.write(SpoolRecord(times, refs, values, dts, {world.next_ref: definition}))
+    scrape_line(world, file, LINE.format(gpu=GPU, label=label, pod=POD), start)
 
 
 def mean(world: World, run: str) -> list[float]:

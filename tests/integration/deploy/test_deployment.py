@@ -11,7 +11,6 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +30,15 @@ from hypergauge.sql.server.replica import replication
 from hypergauge.sql.transfer.backup import backup
 from hypergauge.sql.transfer.restore import restore
 from tests.conftest import NewFolder
-from tests.support.cluster.compose import ROOT, load, passwords
+from tests.support.cluster.compose import passwords
+from tests.support.cluster.site import COMPOSE, Site
 from tests.support.collector.process import Collecting, group
-from tests.support.servers.databases import OwnServer, own_server
+from tests.support.servers.databases import own_server
 from tests.support.waiting import HUNG_SECONDS, wait_for
 from tests.support.world import World
 
 pytestmark = pytest.mark.flavours
 
-COMPOSE = load(passwords())
 # In a process of its own: MLflow's migration may emit warnings.
 LOGGING = """
 import sys
@@ -49,45 +48,6 @@ run = client.create_run(client.create_experiment("kept"))
 client.log_metric(run.info.run_id, "loss", 0.5)
 print(run.info.run_id)
 """
-
-
-@dataclass
-class Site:
-    """Server in the state of the service ``database``: all users except the superuser need a password."""
-
-    server: OwnServer
-    folder: Path
-
-    def administer(self) -> None:
-        """Run the service ``roles``."""
-        secrets = self.folder / "secrets"
-        secrets.mkdir(exist_ok=True)
-        for name, secret in COMPOSE["secrets"].items():
-            (secrets / name).write_text(passwords()[secret["environment"]])
-        given = self.folder / "passwords.sql"
-        given.write_text((ROOT / "deploy" / "passwords.sql").read_text().replace("/run/secrets", str(secrets)))
-        [script] = COMPOSE["services"]["roles"]["command"]
-        assert "psql -q -h database -U postgres -d bench -f /sql/roles.sql -f /sql/passwords.sql" in script
-        psql, roles = Programs().folder / "psql", ROOT / "sql" / "roles.sql"
-        words = [str(word) for word in (psql, "-q", "-d", self.admin, "-f", roles, "-f", given)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
-
-    @property
-    def admin(self) -> str:
-        return conninfo.make_conninfo(self.server.dsn, dbname="bench")
-
-    def dsn(self, config: str) -> str:
-        """Return the content of a service's file, with the host of this server."""
-        named = conninfo.conninfo_to_dict(COMPOSE["configs"][config]["content"])
-        where = conninfo.conninfo_to_dict(self.server.dsn)
-        return conninfo.make_conninfo("", **{**named, "host": where["host"], "port": where.get("port", 5432)})
-
-    def database(self, config: str) -> Database:
-        return Database(Settings(home=self.folder / config, dsn=self.dsn(config)))
-
-    def reader(self) -> psycopg.Connection:
-        return psycopg.connect(self.dsn("reader"), autocommit=True)
 
 
 @pytest.fixture
@@ -221,15 +181,13 @@ def test_users_have_logins_of_their_own(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_password_is_required_and_can_be_changed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_is_required_and_can_be_changed(site: Site) -> None:
     site.administer()
     for role in ("bench_owner", "bench_writer", "bench_reader", "bench_reader_own", "mlflow"):
         for password in ("", "wrong"):
             with pytest.raises(psycopg.OperationalError, match="password"):
                 psycopg.connect(site.dsn("writer"), user=role, password=password)
-    new = {**passwords(), "BENCH_WRITER_PASSWORD": "another"}
-    monkeypatch.setattr(sys.modules[__name__], "passwords", lambda: new)
-    site.administer()
+    site.administer({**passwords(), "BENCH_WRITER_PASSWORD": "another"})
     with pytest.raises(psycopg.OperationalError, match="password"):
         psycopg.connect(site.dsn("writer"))
     psycopg.connect(site.dsn("writer"), password="another").close()

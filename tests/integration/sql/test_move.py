@@ -190,6 +190,15 @@ def test_another_schema_version_is_refused(full: World, flavour: Flavour, empty:
         move(full.database, empty(flavour))
 
 
+def test_a_source_in_the_middle_of_retention_is_refused(full: World, flavour: Flavour, empty: Empty) -> None:
+    if flavour is Flavour.POSTGRESQL:
+        pytest.skip("the raw cutoff moves in one transaction")
+    full.connection.execute("update bench_internal.retention set moved_from = raw_cutoff")
+    full.connection.close()
+    with pytest.raises(BadRequest, match=r"not finished the deletion.*bench db maintain"):
+        move(full.database, empty(flavour))
+
+
 def test_a_target_is_named_in_several_ways(full: World, tmp_path: Path) -> None:
     settings = full.database.settings
     (tmp_path / "owner.dsn").write_text("postgresql://host/bench\n")

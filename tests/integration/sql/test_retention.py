@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.schema.flavour import Flavour, inspect
+from hypergauge.sql.transfer.backup import backup
+from hypergauge.sql.transfer.restore import restore
+from tests.support.data.backups import Empty
 from tests.support.world import LEVELS, World
 
 pytestmark = pytest.mark.flavours
@@ -148,6 +152,31 @@ def test_a_move_of_the_cutoff_that_was_cut_off_continues(world: World) -> None:
     agree(world, 1800, 600 * (2 + 3 + 4), 4.0)
     write(world, 60, 5.0)
     agree(world, 2400, 600 * (2 + 3 + 4 + 5), 5.0)
+
+
+@pytest.mark.parametrize("target", Flavour)
+def test_a_backup_during_a_move_of_the_cutoff_is_restored_whole(
+    world: World, empty: Empty, tmp_path: Path, target: Flavour
+) -> None:
+    if inspect(world.connection).flavour is Flavour.POSTGRESQL:
+        pytest.skip("the move is one transaction")
+    write(world, 60, 2.0)
+    write(world, 0.1, 4.0)
+    aggregates.keep_raw(world.connection, 30)
+    world.connection.execute(
+        "update retention set moved_from = raw_cutoff, raw_cutoff = date_trunc('day', now() - keep_raw, 'UTC')"
+    )
+    write(world, 60, 3.0)
+    backup(world.database, tmp_path / "file")
+    there = empty(target)
+    restore(there, tmp_path / "file")
+    with there.connect() as connection:
+        restored = World(there, tmp_path / "there", connection)
+        for _ in range(2):
+            agree(restored, 1800, 600 * (2 + 3 + 4), 4.0)
+            aggregates.maintain(connection)
+            restored.refresh()
+        assert raw(restored) == 600
 
 
 def test_less_than_a_day_is_refused(world: World) -> None:

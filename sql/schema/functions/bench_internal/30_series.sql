@@ -108,8 +108,8 @@ $$;
 -- the host. The host is that of the target's labels, else `hostname` of the line, since a target in Kubernetes is a pod. Between
 -- them stands the host that the series' own labels give ("host", which "by_label" overrides a line's as well); an empty one is that
 -- of no host, and no run has its values. `hostname` of a line does not count with a run's id: a run has values of its id from the
--- targets of its own hosts alone, which the configuration names. A value of a whole GPU belongs to the GPU, on whichever instance it is repeated. A
--- collector's own metrics belong to a process of no run, so that no run has them as its host's.
+-- targets of its own hosts alone, which the configuration names. A value of a whole GPU belongs to the GPU, on whichever instance
+-- it is repeated. A collector's own metrics belong to a process of no run, so that no run has them as its host's.
 create or replace function bench_internal.open_series(p_target integer, p_series jsonb)
 returns table (ord bigint, series_id integer, place_id integer, resolution double precision) language plpgsql as $$
 #variable_conflict use_column
