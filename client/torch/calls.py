@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -27,9 +28,12 @@ def compiled_form(model: nn.Module, hook: Callable[..., None]) -> Callable[[], N
         # PyTorch leaves this attribute out of pickled and copied models.
         vars(model)["_compiled_call_impl"] = call
         return lambda: vars(model).update(_compiled_call_impl=compiled)
-    for candidate in gc.get_objects():
+    # PyTorch imports this module when it first compiles something.
+    optimized = getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", None)
+    # Not `gc.get_objects`: while a list has a tuple that another thread still fills, that thread fails.
+    for candidate in gc.get_referrers(optimized) if optimized is not None else ():
         # By type, because `__class__` of some objects has side effects.
-        if type(candidate).__name__ == "OptimizedModule" and candidate._modules.get("_orig_mod") is model:
+        if type(candidate) is optimized and candidate._modules.get("_orig_mod") is model:
             return before_forward(candidate, lambda _, args, kwargs: hook(model, args, kwargs))
     return None
 

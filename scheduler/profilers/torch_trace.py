@@ -283,10 +283,11 @@ def _end_ranges() -> None:
     """
     torch = sys.modules["torch"]
     ended = torch.ops.profiler._record_function_exit
-    for one in gc.get_objects():
-        # By type, because `__class__` of some objects has side effects.
-        if issubclass(type(one), torch.autograd.profiler.record_function) and one.record is not None:
-            getattr(ended, "_RecordFunction", ended)(one.record)
+    for kind in _subclasses(torch.autograd.profiler.record_function):
+        # Not `gc.get_objects`: while a list has a tuple that another thread still fills, that thread fails.
+        for holder in gc.get_referrers(kind):
+            if type(holder) is kind and holder.record is not None:
+                getattr(ended, "_RecordFunction", ended)(holder.record)
 
 
 def _exit_without_destructors() -> None:
@@ -302,9 +303,13 @@ def _exit_without_destructors() -> None:
 
 
 def _has_optimizer() -> bool:
-    optimizer = sys.modules["torch"].optim.Optimizer
-    # By type, because `__class__` of some objects has side effects.
-    return any(issubclass(type(one), optimizer) for one in gc.get_objects())
+    """Return whether there has been an optimizer: the first one of a class has PyTorch mark the class's ``step``."""
+    return any(hasattr(kind.step, "hooked") for kind in _subclasses(sys.modules["torch"].optim.Optimizer))
+
+
+def _subclasses(base: Any) -> list[Any]:
+    """Return a class and all that inherit from it."""
+    return [base, *(kind for child in base.__subclasses__() for kind in _subclasses(child))]
 
 
 def _is_imported(name: str) -> bool:

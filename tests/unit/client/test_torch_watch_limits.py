@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.support.interpreters import needs
+from tests.support.tuples import BUILD
 from tests.support.watched import Train
 
 pytestmark = [needs("torch"), pytest.mark.slow]
@@ -117,6 +118,15 @@ def test_a_watched_model_can_be_compiled(train: Train, script: str) -> None:
     done = train(script + 2 * "criterion(compiled(x), y).backward(); optimizer.step()\n")
     assert (done.problems, "watch is off" in done.errors) == ([], False)
     assert {name for _, collection, name in done.tensors() if collection == "weights"} >= {"0.weight"}
+
+
+def test_other_threads_complete_their_tuples(train: Train) -> None:
+    done = train(
+        f"{BUILD}track.watch(model); compiled = torch.compile(model, backend='eager'); compiled(x); builder.start()\n"
+        "for _ in range(3): criterion(compiled(x), y).backward(); optimizer.step()\n"
+        "builder.join(); print(len(built))\n"
+    )
+    assert (done.output, done.problems) == ("100\n", [])
 
 
 def test_other_threads_neither_wait_nor_checkpoint(train: Train) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from hypergauge.scheduler.profilers import PROFILERS
 from tests.support.interpreters import needs, python_with
+from tests.support.tuples import BUILD, SLOW_LIST
 from tests.support.waiting import HUNG_SECONDS
 
 TORCH_PYTHON = python_with("torch") or ""
@@ -54,7 +55,7 @@ model, end, recorded = torch.nn.Linear(8, 2), time.monotonic() + 60, 0
 while recorded < 50 and time.monotonic() < end:
     recorded += torch.autograd._profiler_enabled()
     model(torch.ones(4, 8))
-    time.sleep(0.01)
+    tuple(time.sleep(0.001) for _ in range(20))
 """
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -167,7 +168,7 @@ def test_a_training_leaves_a_trace_of_twenty_steps(run: Run, trace: Path) -> Non
 
 @needs("torch")
 def test_a_script_without_an_optimizer_leaves_a_trace_of_its_first_seconds(run: Run, trace: Path) -> None:
-    done = run(INFER, python=TORCH_PYTHON)
+    done = run(SLOW_LIST + INFER, python=TORCH_PYTHON)
     assert done.returncode == 0, done.stderr
     assert events(trace)["aten::linear"] >= 50
 
@@ -275,6 +276,18 @@ thread.join()
 """,
             "True\n",
             id="other-thread",
+        ),
+        pytest.param(
+            BUILD
+            + """
+for n in range(8): step()
+builder.start()
+with profile() as own: step()
+builder.join()
+print(len(built))
+""",
+            "100\n",
+            id="beside-a-thread",
         ),
     ],
 )
