@@ -1,13 +1,16 @@
-"""Lists, states and summaries of a catalog with thousands of runs and a million series, and no samples."""
+"""Lists, states, summaries and new series of a catalog with thousands of runs and a million series, and no samples."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from benchmarks.support.servers import Kind, own_database
+from hypergauge.collector.write.series import OPENED_AT_ONCE
 from hypergauge.insight.comparison.comparison import compare
+from hypergauge.sql.ingest.samples import open_series
+from hypergauge.sql.ingest.targets import register_target
 from hypergauge.sql.runs.selection import select_runs
 from hypergauge.sql.schema.flavour import inspect
 from hypergauge.sql.server.database import Connection
@@ -18,6 +21,8 @@ RUNS, EXPERIMENTS = 5000, 100
 HOSTS, GPUS = 200, 8  # GPUs per host
 # Series of each process tree, GPU and host: a million with the runs above.
 PROCESS, GPU, HOST = 100, 250, 500
+# New series of one target, of each kind.
+NEW = 20_000
 QUERIES = {
     "run_flags": "select * from run_flags",
     "flags_of_50": "select f.* from run_flags f join runs using (run_id) join workloads using (workload_id) where experiment_id = 1",
@@ -51,6 +56,12 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
                 began = time.perf_counter()
                 call()
                 results[f"{name}_ms"] = (time.perf_counter() - began) * 1000
+        target = register_target(connection, host="node0", listener="many", instance="", url="http://node0")
+        for name, series in _new_series().items():
+            began = time.perf_counter()
+            for at in range(0, NEW, OPENED_AT_ONCE):
+                open_series(connection, target, series[at : at + OPENED_AT_ONCE])
+            results[f"new_series_of_{name}_hertz"] = NEW / (time.perf_counter() - began)
         return results
 
 
@@ -65,6 +76,17 @@ def fill(connection: Connection, runs: int, process: int, gpu: int, host: int) -
         for kind, count in {"process": process, "gpu": gpu, "host": host}.items():
             connection.execute(_SERIES.encode(), {"kind": kind, "count": count})
     connection.execute("analyze")
+
+
+def _new_series() -> dict[str, list[tuple[str, Mapping[str, str], str]]]:
+    """Return series of disks, of GPUs, of metrics outside the catalog, and of as many runs, by what they are of."""
+    numbers = range(NEW)
+    return {
+        "disks": [("node_disk_read_bytes_total", {"device": f"nvme{n}n1"}, "counter") for n in numbers],
+        "gpus": [("DCGM_FI_DEV_POWER_USAGE", {"UUID": f"GPU-{n % GPUS}", "pod": f"pod-{n}"}, "gauge") for n in numbers],
+        "pods": [(f"kube_pod_{n % 50}", {"pod": f"pod-{n}", "uid": f"{n:032x}"}, "gauge") for n in numbers],
+        "runs": [("bench_process_cpu_seconds_total", {"run_id": f"{n:032x}"}, "counter") for n in numbers],
+    }
 
 
 def _rows(connection: Connection, statement: str) -> int:

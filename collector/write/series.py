@@ -13,7 +13,7 @@ from hypergauge.sql.ingest import samples
 from hypergauge.sql.ingest.targets import TargetRow, find_target
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["ELSEWHERE", "Found", "Ids", "SeriesIds"]
+__all__ = ["ELSEWHERE", "OPENED_AT_ONCE", "Found", "Ids", "SeriesIds"]
 
 Ids = npt.NDArray[np.int32]
 
@@ -22,7 +22,7 @@ ELSEWHERE = -1
 # records of the current era.
 _ERAS = 4
 # Series per statement. The JSON of 100,000 would block the scrapes, at the encoding and at the response.
-_OPENED_AT_ONCE = 1000
+OPENED_AT_ONCE = 1000
 
 
 class Found(NamedTuple):
@@ -104,7 +104,7 @@ class SeriesIds:
             named.setdefault((one.metric, tuple(sorted(one.labels.items()))), []).append(ref)
         for target_id, named in targets.items():
             refs = list(named.values())
-            for some in (refs[at : at + _OPENED_AT_ONCE] for at in range(0, len(refs), _OPENED_AT_ONCE)):
+            for some in (refs[at : at + OPENED_AT_ONCE] for at in range(0, len(refs), OPENED_AT_ONCE)):
                 wanted = [(new[ref].metric, new[ref].labels, new[ref].kind) for ref, *_ in some]
                 hosts = [new[ref].host for ref, *_ in some]
                 found = samples.open_series(connection, target_id, wanted, hosts)

@@ -45,7 +45,7 @@ WITHOUT_EFFECT = r"""
 CHECKED = r"""
     pg_catalog.(binary_upgrade_.*|brin_.*|gin_clean_pending_list|lo_(put|truncate|truncate64|unlink)|lowrite|nextval|setval)
     pg_catalog.pg_(cancel_backend|terminate_backend|.*_replication_slot|replication_slot_advance|logical_slot_.*|sync_replication_slots)
-    pg_catalog.pg_(clear|restore)_(attribute|relation)_stats
+    pg_catalog.pg_((clear|restore)_(attribute|relation)_stats|read_file_old|rotate_logfile_old)
     bench_internal.(begin_write|end_write|divide|end_run|end_lost_run|maintain|open_series|place|raise_watermark|rebuild_run_sets)
     bench_internal.(refresh|retag|retain|summarise(_before)?|unpack|write_below_cutoff|pack(_series)?|delete_unused_scrapes|store_.*)
     public.((add|remove)_.*|alter_job|delete_job|run_job|attach_.*|detach_.*|compress_chunk|decompress_chunk|convert_to_.*|drop_chunks)

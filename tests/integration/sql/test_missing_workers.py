@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.flavours, pytest.mark.timescale]
 @pytest.fixture
 def cramped(new_folder: NewFolder) -> Iterator[str]:
     """A TimescaleDB with room for few locks, and a slot for its scheduler and for none of the scheduler's jobs."""
-    few = "max_locks_per_transaction = 10\nmax_connections = 10\nmax_worker_processes = 3\nfsync = off\n"
+    few = "max_locks_per_transaction = 40\nmax_connections = 20\nmax_worker_processes = 3\nfsync = off\n"
     if (server := installed_timescale(new_folder() / "cramped", configuration=few, stock=True)) is None:
         pytest.skip(HOW_TO_GET_ONE)
     with running(server) as dsn:

@@ -8,11 +8,17 @@ declare
     found_id integer;
 begin
     loop
-        select place_id into found_id from places
-        where kind = p_kind and host = p_host and gpu_uuid is not distinct from p_gpu_uuid
-          and gpu_instance_id is not distinct from p_gpu_instance_id and run_id is not distinct from p_run_id
-          and origin = '';
-        if found then
+        -- No index serves `is not distinct from`. A host has few resources but for those of runs, and a run has few.
+        if p_run_id is null then
+            select place_id into found_id from places
+            where kind = p_kind and host = p_host and gpu_uuid is not distinct from p_gpu_uuid
+              and gpu_instance_id is not distinct from p_gpu_instance_id and run_id is null and origin = '';
+        else
+            select place_id into found_id from places
+            where kind = p_kind and host = p_host and gpu_uuid is not distinct from p_gpu_uuid
+              and gpu_instance_id is not distinct from p_gpu_instance_id and run_id = p_run_id and origin = '';
+        end if;
+        if found_id is not null then
             return found_id;
         end if;
         insert into places (kind, host, gpu_uuid, gpu_instance_id, run_id)

@@ -12,8 +12,8 @@ $$;
 
 -- Return the catalog's row for a metric with these labels: the match with the most labels. Rows from a capsule apply to its
 -- series alone, which name them.
-create or replace function bench_internal.catalog_row(p_metric text, p_labels jsonb) returns metrics language sql stable as $$
-    select m from metrics m where m.metric = p_metric and p_labels @> m.match and m.origin = ''
+create or replace function bench_internal.catalog_row(p_metric text, p_labels jsonb) returns setof metrics language sql stable as $$
+    select m.* from metrics m where m.metric = p_metric and p_labels @> m.match and m.origin = ''
     order by (select count(*) from jsonb_object_keys(m.match)) desc limit 1
 $$;
 
@@ -129,32 +129,41 @@ begin
         select w.ord, w.item ->> 'metric' as metric, w.item -> 'labels' as labels, (w.item ->> 'counts')::boolean as counts,
                w.item ->> 'host' as own_host, coalesce((w.item ->> 'by_label')::boolean, false) as by_label
         from jsonb_array_elements(p_series) with ordinality as w(item, ord)
+    ), own as materialized (  -- once for each metric, not for each of its series
+        select metric, own_quantity(metric) as quantity from (select distinct metric from wanted) m
     ), placed as (
-        select w.*, c.metric_id, c.resolution, coalesce(c.quantity, own_quantity(w.metric)) as quantity,
+        select w.*, c.metric_id, c.resolution, coalesce(c.quantity, own.quantity) as quantity,
                -- The hostname of nvitop-exporter is an address by default; placements of runs have names.
                coalesce(case when w.by_label then w.own_host end, (select name from unnest(array[w.labels ->> 'hostname', w.labels ->> 'Hostname']) as name
                          where not source.says_host and i.run_id is null and name !~ '^[0-9.]*$|:' limit 1),
                         nullif(w.own_host, ''), source.host) as host,
                i.run_id, g.uuid, case when not coalesce(c.whole_device, false) then g.instance end as gi
         from wanted w
+        join own using (metric)
         cross join lateral (select substring(w.labels ->> 'run_id' from '^[0-9a-f]{32}$') as run_id) i
         -- A label overrides the guess from the name.
         cross join lateral (select case when coalesce(w.labels ->> 'virtual', stands_on_others(w.metric, w.labels ->> 'device')::text)
                                              = 'true' then '{"virtual": "true"}' else '{}' end::jsonb as beneath) v
         left join lateral catalog_row(w.metric, w.labels || v.beneath) c on true
         left join lateral gpu_of(w.metric, w.labels) g on true
+    ), numbered as (
+        select p.*, k.kind, dense_rank() over (order by k.kind, p.host, p.run_id, k.gpu, k.instance) as nth, k.gpu, k.instance
+        from placed p
+        cross join lateral (
+            select case when p.run_id is not null then 'process'
+                        when p.uuid is not null then case when p.gi is not null then 'instance' else 'gpu' end
+                        when p.metric like 'bench\_collector\_%' or p.own_host = '' then 'process'
+                        else 'host' end as kind,
+                   case when p.run_id is null then p.uuid end as gpu, case when p.run_id is null then p.gi end as instance) k
+    ), resources as (
+        select nth, place(kind, host, gpu, instance, run_id) as place_id
+        from (select distinct nth, kind, host, gpu, instance, run_id from numbered) resource
     ), opened as (
         insert into series (target_id, metric, metric_id, quantity, counts, place_id, host, device, labels)
-        select p_target, p.metric, p.metric_id, p.quantity, p.counts,
-               case when p.run_id is not null then place('process', p.host, null, null, p.run_id)
-                    when p.uuid is not null and p.gi is not null then place('instance', p.host, p.uuid, p.gi, null)
-                    when p.uuid is not null then place('gpu', p.host, p.uuid, null, null)
-                    when p.metric like 'bench\_collector\_%' or p.own_host = '' then place('process', p.host, null, null, null)
-                    else place('host', p.host, null, null, null) end,
-               p.host,
+        select p_target, p.metric, p.metric_id, p.quantity, p.counts, r.place_id, p.host,
                case when p.uuid is not null then concat_ws('/', p.uuid, p.gi) else device_of(p.metric, p.labels) end,
                p.labels
-        from placed p
+        from numbered p join resources r using (nth)
         on conflict (target_id, metric, md5(labels::text)) do update set metric_id = excluded.metric_id,
             quantity = excluded.quantity, counts = excluded.counts,
             -- The series moves when its target names another host: later samples belong there.
