@@ -106,5 +106,5 @@ def _show(found: Interference, shown: Sequence[Notice]) -> None:
         if len(grid.cells) > _FEW:
             out.print(sharing.heatmap(grid))
     show_notices(distinct(shown))
-    nothing = "No advice on what to collocate: there is no set whose configurations all ran alone as well."
+    nothing = "No advice on what to collocate: there is no set whose configurations all did the same work alone."
     out.print(escape(collocation.advice(found) or nothing))

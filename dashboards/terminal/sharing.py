@@ -97,7 +97,7 @@ def slowdowns(found: Interference) -> Sheet:
                 Cell(shortened(one.beside(member))),
                 Cell(one.sharing),
                 Cell(f"{one.repetitions}{alone}"),
-                Cell(duration(slow.alone_seconds) if slow else "never"),
+                Cell(duration(slow.alone_seconds) if slow else "other work" if member.other_work else "never"),
                 Cell(duration(slow.seconds) if slow else ""),
                 _slowdown(one, member),
                 Cell(_interval(slow.ratio) if slow else ""),

@@ -149,7 +149,8 @@ def facts(found: Interference) -> Iterator[Fact]:
         yield from found.disturbed
     for one in found.sets:
         about = {"set": one.name, "workloads": one.workloads}
-        if found.metric == "duration" and (never := [member for member in one.members if member.slowdown is None]):
+        never = [member for member in one.members if member.slowdown is None and member.other_work is None]
+        if found.metric == "duration" and never:
             runs = [run for member in never for run in member.runs]
             yield Fact("never_alone", runs, {"configurations": [member.configuration for member in never], **about})
         for member in one.members:
@@ -171,6 +172,9 @@ def facts(found: Interference) -> Iterator[Fact]:
 
 
 def _facts_of(member: Member, metric: str, about: Mapping[str, Any]) -> Iterator[Fact]:
+    if (other := member.other_work) is not None:
+        counts = {"work": other.what, "beside": other.beside, "alone": other.alone}
+        yield Fact("other_work", other.runs, {**about, **counts})
     slow = member.slowdown
     if slow is None:
         if metric != "duration":

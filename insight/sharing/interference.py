@@ -10,7 +10,7 @@ from hypergauge.insight.sharing.concurrent_runs import LeftOut
 from hypergauge.insight.sharing.ratio import CONFIDENCE, Ratio
 from hypergauge.sql.queries.notices import Fact
 
-__all__ = ["Against", "Alone", "Disturbance", "Interference", "Member", "Set", "Slowdown"]
+__all__ = ["Against", "Alone", "Disturbance", "Interference", "Member", "OtherWork", "Set", "Slowdown"]
 
 # Noise of a slowdown without repetitions: the first run reads its files from disk.
 _NOISE = 0.05
@@ -57,6 +57,26 @@ class Slowdown:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherWork:
+    """Runs of a configuration alone that did other work than beside others, which no time or energy is compared with.
+
+    Attributes
+    ----------
+    runs
+        Their labels.
+    what
+        ``steps`` or ``epochs``.
+    beside, alone
+        Mean numbers of them.
+    """
+
+    runs: tuple[str, ...]
+    what: str
+    beside: float
+    alone: float
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     """A configuration in a set.
 
@@ -75,9 +95,12 @@ class Member:
     together
         Smallest share of a run that overlaps with all others.
     slowdown
-        Against the configuration alone on whole devices, or else alone on such an instance. ``None`` if it was never alone.
+        Against the configuration alone on whole devices, or else alone on such an instance. ``None`` if it was never alone, or
+        did other work.
     on_instance
         Slowdown against the configuration alone on such an instance, if `slowdown` is against whole devices.
+    other_work
+        Runs alone that did other work, if any.
     """
 
     name: str
@@ -89,6 +112,7 @@ class Member:
     together: float
     slowdown: Slowdown | None
     on_instance: Slowdown | None = None
+    other_work: OtherWork | None = None
     simulated: bool = False
     profiled: bool = False
 
@@ -143,7 +167,7 @@ class Set:
         ``naive`` for a GPU shared without isolation, ``host`` for runs without a common device, else ``MPS``, ``MPS:50``, MIG
         profiles, joined by ``+``.
     makespan
-        In seconds; ``None`` if a configuration was never alone.
+        In seconds; ``None`` if a configuration was never alone with as much work.
     energy
         Joules of the whole GPUs, idle included; ``None`` if unknown for one of them.
     work

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain, combinations
 
 from hypergauge.insight.sharing.concurrent_runs import ConcurrentRuns, Configuration, LeftOut, configuration
-from hypergauge.insight.sharing.interference import Against, Alone, Disturbance, Member, Set, Slowdown
+from hypergauge.insight.sharing.interference import Against, Alone, Disturbance, Member, OtherWork, Set, Slowdown
 from hypergauge.insight.sharing.progress import Progress
 from hypergauge.insight.sharing.ratio import Ratio, ratio
 from hypergauge.sql.queries.contention import Contention
@@ -20,6 +20,9 @@ __all__ = ["Measured", "sets_of", "undisturbed", "uneven"]
 
 # Runs start together but end at different moments. Up to this share without overlap, a slowdown is off by that share at most.
 _ALL_BUT = 0.05
+# Largest difference of work for a comparison of whole runs: a training with a time limit does less beside others. See `as_much`
+# in SQL.
+_AS_MUCH = 0.02
 
 # A configuration with the collocation of its row.
 _Kind = tuple[Configuration, str]
@@ -163,11 +166,46 @@ class _Group:
         """Return the runs of a configuration in each repetition."""
         return [[run for run in repetition.runs if _kind(run) == kind] for repetition in self.repetitions]
 
-    def _alone(self, kind: _Kind) -> tuple[str, Sequence[RunInfo]]:
-        """Return the runs alone: on whole devices, or else on such an instance."""
-        whole = (kind[0], "-")
-        found = whole if whole in self.solos else kind
-        return found[1], self.solos.get(found, ())
+    def _alone(self, kind: _Kind, *, as_much: bool = True) -> tuple[str, Sequence[RunInfo]]:
+        """Return the runs alone, by default those that did as much work: on whole devices, or else on such an instance."""
+        for collocation in ("-", kind[1]):
+            if solos := self._alone_on(kind, collocation, as_much=as_much):
+                return collocation, solos
+        return kind[1], ()
+
+    def _alone_on(self, kind: _Kind, collocation: str, *, as_much: bool) -> Sequence[RunInfo]:
+        solos = self.solos.get((kind[0], collocation), ())
+        return [run for run in solos if self._is_as_much(kind, run)] if as_much else solos
+
+    def _is_as_much(self, kind: _Kind, solo: RunInfo) -> bool:
+        """Return whether a run alone did as much work as those beside others; unknown work counts as equal."""
+        if (work := self._work_of(kind, solo)) is None:
+            return True
+        _, mine, theirs = work
+        return abs(mine - theirs) <= _AS_MUCH * max(mine, theirs)
+
+    def _work_of(self, kind: _Kind, solo: RunInfo) -> tuple[str, float, float] | None:
+        """Return what runs count, with its mean beside others and its number alone; ``None`` where that is unknown."""
+        counts = self.measured.counts
+        for what in ("steps", "epochs"):
+            mine = [counts.get(run.run_id, {}).get(what, 0) for run in chain.from_iterable(self._runs(kind))]
+            theirs = counts.get(solo.run_id, {}).get(what, 0)
+            if all(mine) and theirs:
+                return what, statistics.fmean(mine), theirs
+        return None
+
+    def _other_work(self, kind: _Kind) -> OtherWork | None:
+        """Return the runs alone that did other work."""
+        solos = [*self.solos.get((kind[0], "-"), ()), *(self.solos.get(kind, ()) if kind[1] != "-" else ())]
+        works = {
+            run.full_label: work
+            for run in solos
+            if not self._is_as_much(kind, run) and (work := self._work_of(kind, run)) is not None
+        }
+        if not works:
+            return None
+        [(what, beside, _), *_] = works.values()
+        return OtherWork(tuple(works), what, beside, statistics.fmean(alone for _, _, alone in works.values()))
 
     def _member(self, kind: _Kind, *, mixed: bool) -> Member:
         runs = self._runs(kind)
@@ -176,8 +214,10 @@ class _Group:
             _share(repetition, run) for repetition, some in zip(self.repetitions, runs, strict=True) for run in some
         ]
         together = 1.0 if min(shares) >= 1 - _ALL_BUT else min(shares)
-        alone = self._alone(kind)
-        own = (kind[1], self.solos[kind]) if kind[1] != alone[0] and kind in self.solos else None
+        # The time of a step is comparable whatever the number of steps.
+        alone = self._alone(kind, as_much=not self.paced)
+        on_instance = self._alone_on(kind, kind[1], as_much=not self.paced) if kind[1] != alone[0] else ()
+        own = (kind[1], on_instance) if on_instance else None
         counted = chain(chain.from_iterable(runs), alone[1], own[1] if own else ())
         known = all(run.run_id in self.measured.progress for run in counted)
         over = "together" if known and (self.paced or together < 1) else "whole"
@@ -185,7 +225,7 @@ class _Group:
         return Member(
             f"{name} {kind[1]}" if mixed and kind[1] != "-" else name, name, kind[1], len(runs[0]), labels, over, together,
             self._slowdown(runs, *alone, over), own and self._slowdown(runs, *own, over),
-            kind[0].simulated, bool(kind[0].profilers),
+            None if self.paced else self._other_work(kind), kind[0].simulated, bool(kind[0].profilers),
         )  # fmt: skip
 
     def _slowdown(

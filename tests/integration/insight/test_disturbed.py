@@ -13,6 +13,7 @@ from hypergauge.insight.sharing.interference import Interference
 from hypergauge.sql.queries.contention import decisions
 from hypergauge.sql.queries.notices import chart_notices, notices
 from tests.support.contention import gpu_processes, gpu_run, host, process
+from tests.support.data.trained import steps
 from tests.support.world import World, one
 
 START = time.time() // 60 * 60 - 7200
@@ -73,6 +74,49 @@ def quiet(laboratory: Laboratory) -> None:
     laboratory.workload(1, {"a": 10}, 1.0, **QUIET)
     laboratory.workload(2, {"b": 10}, 1.0, **QUIET)
     laboratory.workload(3, {"a": 12, "b": 12}, 0.95, **QUIET_PAIR)
+
+
+def trained(laboratory: Laboratory, alone: int, beside: int) -> None:
+    """Let ``a`` make numbers of steps in twelve seconds alone and beside ``b``."""
+    laboratory.workload(1, {"a": 12}, 1.0, **QUIET)
+    laboratory.workload(2, {"b": 12}, 1.0, **QUIET)
+    laboratory.workload(3, {"a": 12, "b": 12}, 0.95, **QUIET_PAIR)
+    for at, (workload, count) in enumerate({1: alone, 3: beside}.items()):
+        start = START + 84 * at
+        steps(laboratory.world, laboratory.runs[workload, "a"], start, [12 / count] * count, [None] * count)
+
+
+@pytest.mark.parametrize(("alone", "beside"), [(300, 150), (150, 300), (300, 293)])
+def test_no_verdict_on_whole_runs_that_did_other_work_alone(laboratory: Laboratory, alone: int, beside: int) -> None:
+    """A training with a time limit takes as long beside others, and does less."""
+    trained(laboratory, alone, beside)
+    found = laboratory.interference()
+    [each] = found.sets
+    assert (each.verdict, each.makespan, [member.slowdown is None for member in each.members]) == (
+        None,
+        None,
+        [True, False],
+    )
+    assert (advice(found), list(verdict(found))) == (None, [])
+    assert "a did other work alone there" in laboratory.sentence()
+    assert laboratory.codes()["other_work"] == ["20/1/1"]
+    assert "never_alone" not in laboratory.codes()
+    costs = one(laboratory.world, "select array_agg(label) from run_costs(array(select run_id from runs)) c join runs using (run_id)"
+                " join workloads w using (workload_id) cross join lateral run_label(w, runs) label")  # fmt: skip
+    assert costs == ["20/3/2"]
+    paced = interference(laboratory.world.connection, ["20"], metric="step_time")
+    slow = paced.sets[0].members[0].slowdown
+    assert slow is not None
+    assert slow.ratio.value == pytest.approx(alone / beside, rel=0.01)
+    assert "other_work" not in [fact.code for fact in facts(paced)]
+
+
+def test_a_verdict_where_the_work_differs_by_chance(laboratory: Laboratory) -> None:
+    trained(laboratory, 300, 297)
+    found = laboratory.interference()
+    assert advice(found) == "Collocate: a + b (-50%)."
+    assert "saved 50% of the time" in laboratory.sentence()
+    assert "other_work" not in laboratory.codes()
 
 
 def test_on_a_quiet_host_there_is_a_verdict(laboratory: Laboratory) -> None:

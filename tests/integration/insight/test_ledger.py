@@ -305,7 +305,7 @@ def test_a_set_without_runs_alone_names_them(world: World, start: float) -> None
         world.run(start, start + 60, position=2, gpu=GPU, name="b", command="b.py"),
     ]
     world.run(start + 100, start + 160, workload=2, gpu=GPU, name="a", command="a.py")
-    assert query(world, "select mean, missing from sharing_sets(%s)", beside) == [(None, ["b"])]
+    assert query(world, "select mean, missing from sharing_sets(%s)", beside) == [(None, "b never ran alone there")]
     [(sentence,)] = query(world, "select sharing_sentence(%s)", beside)
     assert "b never ran alone" in sentence
 

@@ -171,6 +171,10 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     ("more_neighbours_changed", RUNS, {}, "The neighbours of 2 more runs changed: 20/1/1, 20/2/1; --json has when."),
     ("never_alone", RUNS, {**PAIR, "configurations": ["a"]}, "Unknown cost of a + b (20/1, 20/2) for a, which never ran alone."),
     (
+        "other_work", RUNS[:1], {**PAIR, "configuration": "a", "work": "steps", "beside": 151.5, "alone": 293.0},
+        "A made 152 steps in a + b (20/1, 20/2), and 293 alone (20/1/1), so its whole runs are not compared; --metric step_time compares each.",
+    ),
+    (
         "not_paced", RUNS, {**PAIR, "configuration": "a", "paced_by": "steps"},
         "No steps are known of a in a + b (20/1, 20/2), or none alone.",
     ),

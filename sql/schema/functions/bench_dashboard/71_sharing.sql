@@ -6,10 +6,11 @@
 -- `configuration` is that of the run without its neighbours, `way` how it shares GPUs, `beside` the number of other runs in the
 -- pass. `cpu` are the seconds of CPU time of the run, `delay` is that of `run_contention`, `used` the cores that other programs
 -- used of `cores`, `services` those of hypergauge's services, `gpu_share` the share of time in which other processes used its GPUs,
--- `unmeasured` is that of `unmeasured_others`. `shown` tells whether one of the pass is among these runs, `counts` whether all of it finished beside each other and beside no others, `shares` whether they shared a GPU.
+-- `unmeasured` is that of `unmeasured_others`; `steps` and `epochs` are those that the run began, null for none. `shown` tells whether one of the pass is among these runs, `counts` whether all of it finished beside each other and beside no others, `shares` whether they shared a GPU.
 create or replace function bench_internal.sharing_runs(p_runs text[])
 returns table (run_id text, name text, label text, nth integer, configuration text, way text, simulated boolean, seconds float8,
-               cpu float8, delay float8, used float8, services float8, cores float8, gpu_share float8, unmeasured text[], pass text,
+               cpu float8, delay float8, used float8, services float8, cores float8, gpu_share float8, unmeasured text[],
+               steps float8, epochs float8, pass text,
                pass_seconds float8, beside bigint, shown boolean, counts boolean, shares boolean)
 language sql stable as $$
     with requested as materialized (
@@ -46,11 +47,23 @@ language sql stable as $$
            extract(epoch from r.ended_at - r.started_at)::float8, u.cpu, c.delay, c.other_cores + c.other_run_cores, c.service_cores, c.cores,
            c.gpu_other_share,
            case when p.counts then unmeasured_others(r.devices, c.cores, c.other_cores, c.cpu_pressure, c.gpu_other_processes,
-                                                     c.gpu_other_share, c.delay) end, pass, p.seconds, p.beside, p.shown, p.counts, p.shares
+                                                     c.gpu_other_share, c.delay) end,
+           work.steps, work.epochs, pass, p.seconds, p.beside, p.shown, p.counts, p.shares
     from passed r join passes p using (pass)
     left join (select run_id, total as cpu from run_summary_of(array(select run_id from requested), '{cpu_usage}')
                where scope = 'process' and metric is null) u using (run_id)
     left join lateral (select * from run_contention where run_id = r.run_id and p.counts offset 0) c on true
+    left join lateral (select nullif(count(*) filter (where kind = 'step'), 0) as steps,
+                              nullif(count(*) filter (where kind = 'epoch'), 0) as epochs
+                       from spans where run_id = r.run_id and kind in ('step', 'epoch') and p.counts) work on true
+$$;
+
+-- Return whether a run alone did as much work as runs beside others, whose means these are, by its steps, or else epochs: up to 2 %
+-- more or less. Unknown work counts as equal. A training with a time limit does less beside others.
+create or replace function bench_internal.as_much(p_steps float8, p_epochs float8, p_alone_steps float8, p_alone_epochs float8)
+returns boolean language sql immutable as $$
+    select coalesce(abs(p_steps - p_alone_steps) <= 0.02 * greatest(p_steps, p_alone_steps),
+                    abs(p_epochs - p_alone_epochs) <= 0.02 * greatest(p_epochs, p_alone_epochs), true)
 $$;
 
 -- Return the words of lists, each once, from a text with commas between them.
@@ -60,25 +73,23 @@ $$;
 
 -- Return the members of the sets of runs beside each other, some of them among these runs: the runs of a configuration in all
 -- repetitions, of which each pass has `copies`, with their mean duration, and the durations and labels of the same runs alone,
--- which are null where it never ran alone. Of repetitions, those count that other programs did not disturb, if there are any. `cpu`
+-- which are null where it never ran alone with as much work; `other_work` tells that it did with other work. Of repetitions, those count that other programs did not disturb, if there are any. `cpu`
 -- and `alone_cpu` are means of CPU seconds; `delay` and `alone_delay` the shares of their time that other programs may have cost,
 -- `used` the cores that these used at most of `cores`, `services` those of hypergauge's services, `gpu_share` the largest share of time
 -- in which other processes used the GPUs; `unmeasured` is where others were not measured beside one of the runs. `members` names the set, `together` has the seconds of its repetitions.
 create or replace function bench_internal.sharing_members(p_runs text[])
 returns table (members text, shares boolean, together float8[], runs text[], name text, label text, nth integer, way text,
                simulated boolean, copies bigint, seconds float8, alone float8[], alone_labels text[], cpu float8, alone_cpu float8,
-               delay float8, alone_delay float8, used float8, services float8, cores float8, gpu_share float8, unmeasured text[])
+               delay float8, alone_delay float8, used float8, services float8, cores float8, gpu_share float8, unmeasured text[],
+               other_work boolean)
 language sql stable as $$
     with counted as materialized (
         select *, coalesce(max(delay) over (partition by pass) > delay_limit(), false) as disturbed
         from sharing_runs(p_runs) where counts
     ), alone as materialized (
-        select configuration, way, array_agg(seconds) as seconds, array_agg(label order by nth, label) as labels,
-               mean_of_all(array_agg(cpu)) as cpu, avg(delay) as delay, max(used) as used, max(services) as services, max(cores) as cores,
-               max(gpu_share) as gpu_share, distinct_words(string_agg(array_to_string(unmeasured, ','), ',')) as unmeasured
-        from (select *, bool_and(disturbed) over (partition by configuration, way) as never_quiet
-              from counted where beside = 0 and seconds > 0) x
-        where not disturbed or never_quiet group by configuration, way
+        select * from (select *, bool_and(disturbed) over (partition by configuration, way) as never_quiet
+                       from counted where beside = 0 and seconds > 0) x
+        where not disturbed or never_quiet
     ), all_passes as materialized (
         select pass, string_agg(configuration || way, ' ' order by configuration, way) as members, bool_or(shares) as shares,
                bool_or(shown) as shown, min(pass_seconds) as seconds, bool_or(disturbed) as disturbed
@@ -96,16 +107,22 @@ language sql stable as $$
            m.seconds, a.seconds, a.labels, m.cpu, a.cpu, m.delay,
            -- A run beside others cannot be faster than alone, unless something slowed it down alone.
            greatest(a.delay, 1 - m.seconds / (select avg(s) from unnest(a.seconds) s)), greatest(m.used, a.used), greatest(m.services, a.services),
-           greatest(m.cores, a.cores), greatest(m.gpu_share, a.gpu_share), distinct_words(concat_ws(',', array_to_string(m.unmeasured, ','), array_to_string(a.unmeasured, ',')))
+           greatest(m.cores, a.cores), greatest(m.gpu_share, a.gpu_share), distinct_words(concat_ws(',', array_to_string(m.unmeasured, ','), array_to_string(a.unmeasured, ','))),
+           a.seconds is null and exists (select from alone o where o.configuration = m.configuration and o.way in ('-', m.way))
     from sets s
     cross join lateral (
         select c.configuration, c.way, array_agg(c.run_id) as runs, min(c.name) as name, min(c.label) as label, min(c.nth) as nth,
                bool_or(c.simulated) as simulated, avg(c.seconds) as seconds, mean_of_all(array_agg(c.cpu)) as cpu,
                avg(c.delay) as delay, max(c.used) as used, max(c.services) as services, max(c.cores) as cores, max(c.gpu_share) as gpu_share,
-               distinct_words(string_agg(array_to_string(c.unmeasured, ','), ',')) as unmeasured
+               distinct_words(string_agg(array_to_string(c.unmeasured, ','), ',')) as unmeasured,
+               mean_of_all(array_agg(c.steps)) as steps, mean_of_all(array_agg(c.epochs)) as epochs
         from passes p join counted c using (pass) where p.members = s.members group by c.configuration, c.way) m
-    left join lateral (select * from alone a where a.configuration = m.configuration and a.way in ('-', m.way)
-                       order by a.way <> '-' limit 1) a on true
+    left join lateral (
+        select array_agg(a.seconds) as seconds, array_agg(a.label order by a.nth, a.label) as labels, mean_of_all(array_agg(a.cpu)) as cpu,
+               avg(a.delay) as delay, max(a.used) as used, max(a.services) as services, max(a.cores) as cores, max(a.gpu_share) as gpu_share,
+               distinct_words(string_agg(array_to_string(a.unmeasured, ','), ',')) as unmeasured
+        from alone a where a.configuration = m.configuration and a.way in ('-', m.way) and as_much(m.steps, m.epochs, a.steps, a.epochs)
+        group by a.way order by a.way <> '-' limit 1) a on true
 $$;
 
 -- Return what the runs beside them cost these runs, on the mean of all repetitions: `ratio` is the time beside them relative to the
@@ -153,13 +170,13 @@ returns text language sql immutable as $$
 $$;
 
 -- Return the sets of runs that shared GPUs, some of them among these runs: seconds beside each other, and the mean of one after the
--- other, which is null where some never ran alone; `missing` names these. `ratio` is that of both with its 95 % interval, `slower` tells
+-- other, which is null where some never ran alone with as much work; `missing` is a clause with these. `ratio` is that of both with its 95 % interval, `slower` tells
 -- how much longer runs took than alone. `verdict` is that of `sharing_verdict`, `used` are the cores that other programs used at most of
 -- `cores`, `services` those of hypergauge's services, `gpu_share` the largest share of time in which other processes used GPUs;
 -- `unmeasured` is where others were not measured.
 create or replace function bench_internal.sharing_sets(p_runs text[])
 returns table (names text[], ways text, simulated boolean, repetitions bigint, together float8[], mean float8, ratio float8, low float8,
-               high float8, slower text[], missing text[], verdict text, used float8, services float8, cores float8,
+               high float8, slower text[], missing text, verdict text, used float8, services float8, cores float8,
                gpu_share float8, unmeasured text[]) language sql stable as $$
     with titled as materialized (
         select *, case when count(*) over (partition by members, m.name) > 1 then concat_ws(' ', m.name, label) else m.name end as title
@@ -175,7 +192,8 @@ returns table (names text[], ways text, simulated boolean, repetitions bigint, t
                array_agg(n order by nth, label) as counts,
                array_agg(format('%s %s%%', title, round(100 * (seconds / mean - 1))) order by nth) filter (where seconds > 1.02 * mean)
                    as slower,
-               array_agg(title order by nth) filter (where mean is null) as missing,
+               some_of(array_agg(title order by nth) filter (where mean is null))
+                   || case when bool_and(other_work) filter (where mean is null) then ' did other work alone there' else ' never ran alone there' end as missing,
                max(delay) as delay, max(alone_delay) as alone_delay, max(used) as used, max(services) as services, max(cores) as cores,
                max(gpu_share) as gpu_share, distinct_words(string_agg(array_to_string(unmeasured, ','), ',')) as unmeasured
         from titled t group by members, together
@@ -208,7 +226,7 @@ create or replace function bench_dashboard.sharing_sentence(p_runs text[]) retur
         from sets where ratio is not null order by verdict = 'disturbed', ratio limit 1
     ), counted as (
         select count(*) as n, count(*) filter (where verdict = 'collocate') as saved, count(*) filter (where ratio is null) as unknown,
-               (array_agg(format('%s: %s never ran alone there', act, some_of(missing))) filter (where ratio is null))[1] as example
+               (array_agg(act || ': ' || missing) filter (where ratio is null))[1] as example
         from sets
     )
     select nullif(concat_ws(' ', (select sentence from best),

@@ -57,6 +57,7 @@ returns table (code text, severity text, "values" text[], about text) language s
            ('neighbours_changed', 'warning', '{changes}', 'other runs that began or ended: `at` (seconds from the start of the run), `run`, `what`, `status`'),
            ('more_neighbours_changed', 'warning', '{}', 'further runs whose neighbours changed'),
            ('never_alone', 'warning', '{configurations,set,workloads}', 'configurations of a set that never ran alone'),
+           ('other_work', 'warning', '{configuration,set,workloads,work,beside,alone}', 'a configuration whose runs alone made other numbers of steps or epochs (`work`) than beside others, so that whole runs are not compared'),
            ('not_paced', 'warning', '{configuration,set,workloads,paced_by}', 'a configuration without steps or epochs, or none alone'),
            ('alone_on_part', 'warning', '{configuration,set,workloads,collocation}', 'a configuration that ran alone on a part of the GPU only'),
            ('faster_than_alone', 'warning', '{configuration,set,workloads,ratio}', 'a configuration that was faster beside others than alone, so that its runs alone were slowed down'),

@@ -320,6 +320,10 @@ returns text language sql immutable as $$
                                                    cardinality(p_runs), some_of(p_runs))
         when 'never_alone' then format('unknown cost of %s for %s, which never ran alone.', notice_set(p_values),
                                        notice_some(p_values -> 'configurations'))
+        when 'other_work' then
+            format('%s made %s %s in %s, and %s alone (%s), so its whole runs are not compared; --metric %s_time compares each.',
+                   p_values ->> 'configuration', round((p_values ->> 'beside')::numeric), p_values ->> 'work', notice_set(p_values),
+                   round((p_values ->> 'alone')::numeric), some_of(p_runs), rtrim(p_values ->> 'work', 's'))
         when 'not_paced' then format('no %s are known of %s in %s, or none alone.', p_values ->> 'paced_by',
                                      p_values ->> 'configuration', notice_set(p_values))
         when 'alone_on_part' then format('in %s: %s ran alone on %s only, not on the whole GPU.', notice_set(p_values),
@@ -395,6 +399,7 @@ create or replace function bench_dashboard.notice_title(p_code text) returns tex
         when 'neighbours_changed' then 'changing neighbours'
         when 'more_neighbours_changed' then 'changing neighbours'
         when 'never_alone' then 'configurations that never ran alone'
+        when 'other_work' then 'configurations that did other work alone'
         when 'not_paced' then 'configurations without steps or epochs'
         when 'alone_on_part' then 'configurations alone on a part of a GPU only'
         when 'faster_than_alone' then 'runs faster beside others than alone'
