@@ -23,6 +23,7 @@ from hypergauge.collector.convert.series_labels import LimitExceeded, SeriesName
 from hypergauge.collector.discovery.targets import Target
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.last_lines import LastLines
+from hypergauge.collector.scrape.new_series import NewSeries
 from hypergauge.collector.scrape.resumption import Resumption
 from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 from hypergauge.sql.ingest.targets import TargetState
@@ -94,6 +95,7 @@ class ScrapedTarget:
     _beyond: dict[int, LimitExceeded] = field(default_factory=dict)
     _pending: dict[int, Series] = field(default_factory=dict)  # new series of scrapes that exceeded a limit
     _obsolete: list[int] = field(default_factory=list)  # refs that only unspooled records may need
+    _new_series: NewSeries = field(default_factory=NewSeries)
     _clock_ref: int | None = None
     _declared_otherwise: set[str] = field(default_factory=set)
     _crowded: bool = False
@@ -157,6 +159,7 @@ class ScrapedTarget:
             The scrape exceeds a limit of its job; none of its samples are stored.
         """
         self.renumber()
+        self._crowded = len(self.parser.series) > _MOST_CACHED + 4 * len(scrape.refs)
         if self._obsolete and all(appending.done() for appending in self.unspooled):
             self._numbering.forget(self._obsolete)
             self._obsolete = []
@@ -172,7 +175,7 @@ class ScrapedTarget:
             named = self._refs[scrape.refs] != _NO_REF
             self._drop("relabel", len(named) - int(np.count_nonzero(named)))
             scrape = scrape.chosen(named)
-        self._hold(scrape.new, self._too_many(len(scrape.refs)))
+        self._hold(scrape.new, self._too_many(len(scrape.refs)) or self._too_many_new(scrape, at))
         self._pending = {}
         seen = at
         if every := self._follow_clocks(lead):
@@ -200,7 +203,6 @@ class ScrapedTarget:
                 anew=self._anew,
             )
             self._anew = False
-        self._crowded = len(self.parser.series) > _MOST_CACHED + 4 * len(scrape.refs)
         if not len(found.refs):
             return None
         refs, series = self._refs[found.refs], self._numbering.by_ref
@@ -313,6 +315,10 @@ class ScrapedTarget:
             return None
         return LimitExceeded("sample_limit", f"{count} series exceed the limit of {limit}")
 
+    def _too_many_new(self, scrape: Scrape, at: float) -> LimitExceeded | None:
+        new = sum(self._refs[ref] != _NO_REF for ref in scrape.new)
+        return self._new_series.add(new, at, self.target.scraping.limits.sample_limit)
+
     def _read_clock(self, scrape: Scrape, requested: float, answered: float, lead: float | None) -> None:
         if self._clock_ref is not None:
             read = scrape.values[scrape.refs == self._clock_ref]
@@ -368,5 +374,5 @@ class ScrapedTarget:
         self._restart_conversion()
         self._anew = True  # earlier states may still wait for their records
         self._sentinels, self._run_ends = Sentinels(), RunEnds()
-        self._named, self._beyond, self._clock_ref, self._unnamed = {}, {}, None, False
+        self._named, self._beyond, self._pending, self._clock_ref, self._unnamed = {}, {}, {}, None, False
         self._crowded = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -329,3 +330,36 @@ def test_refs_stay_few_with_ever_changing_series(monkeypatch: pytest.MonkeyPatch
     wanted = [(f"a{{'n': '{n}'}}", number) for number in range(200) for n in range(20)]
     wanted += [(f"b{{'n': '{number}-{n}'}}", number) for number in range(200) for n in range(50)]
     assert sorted(found) == sorted(wanted)
+
+
+def test_a_target_with_ever_new_series_fails_until_the_hour_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cache stays small, and a target of the same collector goes on."""
+    monkeypatch.setattr("hypergauge.collector.scrape.new_series._MOST", 500)
+    monkeypatch.setattr("hypergauge.collector.scrape.scraped_target._MOST_CACHED", 100)
+    metrics, definitions = CollectorMetrics(), Definitions()
+    steady = ScrapedTarget(target(), 7, definitions, metrics, 0.0)
+    hostile = ScrapedTarget(target(), 8, definitions, metrics, 0.0)
+    stored: dict[int, int] = {}  # series by hour
+    for number in range(0, 7200, 60):
+        assert steady.read(b"up 1\n", 1000.0 + number, 0.0, 0.0, 0.0) is not None
+        exposition = "".join(f'b{{n="{number}-{n}"}} 1\n' for n in range(50)).encode()
+        with contextlib.suppress(LimitExceeded):
+            record = hostile.read(exposition, 1000.0 + number, 0.0, 0.0, 0.0)
+            assert record is not None
+            stored[number // 3600] = stored.get(number // 3600, 0) + len(record)
+        assert len(hostile.parser.series) <= 100 + 5 * 50
+    assert stored[0] == 500
+    assert 50 <= stored[1] <= 500
+    with pytest.raises(LimitExceeded, match="more than 500 new series within an hour") as exceeded:
+        hostile.read(b"".join(b"c%d 1\n" % n for n in range(501)), 8200.0, 0.0, 0.0, 0.0)
+    assert exceeded.value.reason == "new_series"
+    assert len(definitions.by_ref) < 1000
+
+
+def test_new_series_up_to_the_sample_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hypergauge.collector.scrape.new_series._MOST", 5)
+    large = Scraped(target(limits=Limits(sample_limit=50)))
+    lines = "".join(f'b{{n="{n}"}} 1\n' for n in range(40))
+    assert len(large.take(lines)) == len(large.take(lines)) == 40
+    with pytest.raises(LimitExceeded, match="more than 50 new series"):
+        large.take("".join(f'c{{n="{n}"}} 1\n' for n in range(11)))
