@@ -18,7 +18,7 @@ def _outcome(status: int = 0, *lines: str, **files: bytes) -> Outcome:
 
 def test_equal_runs_have_no_differences() -> None:
     plain = _outcome(0, "loss 1", "loss 1", model=b"1")
-    assert list(differences([plain, plain], _outcome(0, "loss 1", "loss 1", "run started", model=b"1"))) == []
+    assert list(differences([plain, plain], [_outcome(0, "loss 1", "loss 1", "run started", model=b"1")])) == []
 
 
 @pytest.mark.parametrize(
@@ -32,19 +32,27 @@ def test_equal_runs_have_no_differences() -> None:
 )
 def test_each_kind_of_difference_is_named(measured: Outcome, text: str) -> None:
     plain = _outcome(0, "loss 1", "loss 1", model=b"1")
-    assert list(differences([plain, plain], measured)) == [text]
+    assert list(differences([plain, plain], [measured])) == [text]
 
 
 def test_lines_and_files_that_differ_without_hypergauge_do_not_count() -> None:
     first, second = _outcome(0, "took 1 s", log=b"1"), _outcome(0, "took 2 s", log=b"2")
-    assert list(differences([first, second], _outcome(0, "took 3 s", log=b"3"))) == []
+    assert list(differences([first, second], [_outcome(0, "took 3 s", log=b"3")])) == []
 
 
 def test_a_third_plain_run_shows_what_two_had_in_common_by_chance() -> None:
     plain = [_outcome(0, "loss 1", f"took {seconds} s") for seconds in (1, 1, 2)]
-    assert list(differences(plain[:2], plain[2])) == ["1 lines missing or different, such as 'took 1 s'"]
-    assert list(differences(plain, _outcome(0, "loss 1", "took 3 s"))) == []
-    assert list(differences(plain, _outcome(0, "took 1 s"))) == ["1 lines missing or different, such as 'loss 1'"]
+    assert list(differences(plain[:2], plain[2:])) == ["1 lines missing or different, such as 'took 1 s'"]
+    assert list(differences(plain, [_outcome(0, "loss 1", "took 3 s")])) == []
+    assert list(differences(plain, [_outcome(0, "took 1 s")])) == ["1 lines missing or different, such as 'loss 1'"]
+
+
+def test_what_one_of_two_measured_runs_has_is_no_difference_but_its_exit_status_is() -> None:
+    plain = _outcome(0, "by rows", model=b"1")
+    measured = [_outcome(0, "by columns", model=b"1"), _outcome(0, "by rows", model=b"2")]
+    assert list(differences([plain, plain], measured)) == []
+    crashed = _outcome(1, "by rows", model=b"1")
+    assert list(differences([plain, plain], [*measured, crashed])) == ["exit status 1 for 0"]
 
 
 def test_the_line_follows_a_call_over_several_lines(tmp_path: Path) -> None:
