@@ -12,6 +12,8 @@ from json.encoder import encode_basestring_ascii as _quoted
 from types import TracebackType
 from typing import Optional
 
+from hypergauge.client.append_only import AppendOnlyFile
+
 __all__ = ["SPAN_KINDS", "Amounts", "Span", "Spans", "Work"]
 
 SPAN_KINDS = ("phase", "epoch", "step", "span")
@@ -141,6 +143,8 @@ class Spans:
     ----------
     kinds
         Kinds of the spans that the script has begun so far.
+    append
+        Appends lines to the file.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -149,7 +153,7 @@ class Spans:
         self.thread = _Thread()
         self.work = Work()
         self.kinds: set[str] = set()
-        self._file: int | None = None
+        self.append = AppendOnlyFile(path or os.devnull).append
 
     def __call__(self, name: str = "run", *, kind: str = "span", step: int | None = None) -> Span:
         """Return a span for a ``with`` statement; `kind` is one of phase, epoch, step and span."""
@@ -194,13 +198,3 @@ class Spans:
             f'"step": {number}, "start": {start!r}, "end": {end!r}, {process}{Work.fields(amounts)}}}\n'
             for parent, number, start, end, amounts in steps
         )
-
-    def append(self, line: bytes) -> None:
-        """Append one line. On a full disk it is dropped, so that the training continues."""
-        try:
-            if self._file is None:
-                assert self.path is not None
-                self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.write(self._file, line)
-        except OSError:
-            return

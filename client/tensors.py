@@ -10,6 +10,8 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 
+from hypergauge.client.append_only import AppendOnlyFile
+
 __all__ = ["REDUCTIONS", "TensorFile"]
 
 # Reductions that a step may have, each a value per tensor.
@@ -27,13 +29,12 @@ class TensorFile:
     """
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self._file = AppendOnlyFile(path)
         # Processes in two containers may have the same process id.
         self._id = f"{os.getpid():x}-{os.urandom(3).hex()}"
         self._sets: dict[tuple[int, str, tuple[str, ...]], tuple[str, list[int]]] = {}
         self._models: dict[int, tuple[weakref.ref[object], int]] = {}
         self._count = 0  # models so far
-        self._file: int | None = None
         # The thread of a watch writes beside the training's own.
         self._lock = threading.Lock()
 
@@ -109,10 +110,5 @@ class TensorFile:
         return lines
 
     def _append(self, lines: Sequence[str]) -> None:
-        """Append lines by one write. On a full disk they are dropped, so that the training continues."""
-        try:
-            if self._file is None:
-                self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.write(self._file, "".join(f"{line}\n" for line in lines).encode())
-        except OSError:
-            return
+        """Append lines by one write."""
+        self._file.append("".join(f"{line}\n" for line in lines).encode())
