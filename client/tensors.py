@@ -35,6 +35,7 @@ class TensorFile:
         self._sets: dict[tuple[int, str, tuple[str, ...]], tuple[str, list[int]]] = {}
         self._models: dict[int, tuple[weakref.ref[object], int]] = {}
         self._count = 0  # models so far
+        self._gaps: set[str] = set()
         # The thread of a watch writes beside the training's own.
         self._lock = threading.Lock()
 
@@ -82,9 +83,11 @@ class TensorFile:
             self._append([json.dumps({"problem": text})])
 
     def gap(self, text: str) -> None:
-        """Append what is not recorded, and why; it becomes a note on the run."""
+        """Append what is not recorded, and why, once; it becomes a note on the run."""
         with self._lock:
-            self._append([json.dumps({"gap": text})])
+            if text not in self._gaps:
+                self._gaps.add(text)
+                self._append([json.dumps({"gap": text})])
 
     def _lines(
         self,

@@ -16,6 +16,7 @@ holds this folder alone, whatever the environment has installed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,7 +38,7 @@ class Track(Spans):
     """Spans, steps by hooks, and tensors of a run; without ``BENCH_SPANS`` it does nothing."""
 
     def __init__(self, path: str | None) -> None:
-        super().__init__(path)
+        super().__init__(path, self._report)
         self._training: Training | None = None
         self._tensors: TensorFile | None = None
 
@@ -59,6 +60,11 @@ class Track(Spans):
             self._tensors = TensorFile(os.environ.get("BENCH_TENSORS", os.devnull))
         return self._tensors
 
+    def _report(self, gap: str) -> None:
+        """Report what is not recorded."""
+        with contextlib.suppress(Exception):  # such as of an import after a change of the root folder
+            self.tensors.gap(gap)
+
     def count(self, *, samples: float | None = None, tokens: float | None = None, flops: float | None = None) -> None:
         """Count what the current step trained on, for its throughput. Calls within a step add up.
 
@@ -67,7 +73,7 @@ class Track(Spans):
         Parameters
         ----------
         samples, tokens
-            Samples and tokens of this process.
+            Samples and tokens of this process: numbers, also of numpy or torch. A tensor on a GPU is waited for.
         flops
             Floating-point operations of the model, forward and backward.
         """

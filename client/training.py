@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 
-from hypergauge.client.spans import Amounts, Spans
+from hypergauge.client.spans import Amounts, Span, Spans
 
 __all__ = ["Training"]
 
@@ -106,13 +106,9 @@ class Training:
     @contextlib.contextmanager
     def checkpoint(self) -> Iterator[None]:
         """Write a checkpoint as a phase ``checkpoint`` within the current one."""
-        stack = self._track.thread.stack
-        stack.append(self._phase.id if self._phase else self._parent())
-        try:
-            with self._track.phase("checkpoint"):
-                yield
-        finally:
-            stack.pop()
+        parent = self._phase.id if self._phase else self._parent()
+        with Span(self._track, "checkpoint", "phase", None, parent):
+            yield
 
     def flush(self) -> None:
         """Write the steps so far."""
@@ -128,8 +124,10 @@ class Training:
             self.flush()
 
     def _parent(self) -> str:
-        stack = self._track.thread.stack
-        return self._epoch.id if self._epoch else stack[-1] if stack else "null"
+        if self._epoch is not None:
+            return self._epoch.id
+        opened = self._track.open_spans()
+        return opened[-1].id if opened else "null"
 
     def _is_not_ours(self, kind: str) -> bool:
         """Return whether the script writes such spans itself, or this is a forked worker."""
@@ -137,5 +135,5 @@ class Training:
 
     def _is_of_script(self, kind: str) -> bool:
         """Return whether the script is within such a span of its own."""
-        # The state of the thread is slow to reach, and most scripts have no spans.
-        return kind in self._kinds and kind in self._track.thread.kinds
+        # Most scripts have no spans.
+        return kind in self._kinds and any(opened.kind == kind for opened in self._track.open_spans())

@@ -1,4 +1,4 @@
-"""Reports of what a watch cannot record, each once."""
+"""Reports of what a watch cannot record."""
 
 from __future__ import annotations
 
@@ -24,38 +24,32 @@ class Gaps:
 
     def __init__(self, file: TensorFile, model: nn.Module, losses: Losses | None, amounts: StepAmounts) -> None:
         self._file, self._model, self._losses, self._amounts = file, model, losses, amounts
-        self._reported: set[str] = set()
 
     def report(self, steps: int, *, is_over: bool = False) -> None:
         """Report what is missing after so many steps, or at the end."""
         name, amounts, losses = type(self._model).__name__, self._amounts, self._losses
         if not steps:
             if amounts.passes and is_over:
-                self._once(
+                self._file.gap(
                     f"no steps of {name}: no optimizer with its parameters has stepped; give watch its optimizer"
                 )
             return
         if not amounts.passes:
-            self._once(
+            self._file.gap(
                 f"no samples, FLOPs or activations of {name}: the script does not call the watched model itself, but a part or a copy; watch what it calls"
             )
         elif amounts.leads and not amounts.has_samples:
-            self._once(f"no samples of {name}: its arguments contain no tensor; give watch samples=")
+            self._file.gap(f"no samples of {name}: its arguments contain no tensor; give watch samples=")
         if not amounts.is_countable:
-            self._once(
+            self._file.gap(
                 f"no FLOPs of {name}: operations cannot be counted in a script that compiles a model or function; give watch flops="
             )
         if losses is not None and not losses.count:
             why = "backward is called for tensors of several elements" if losses.vectors else "backward is not called"
-            self._once(f"no losses of {name}: {why}; give watch the module of the loss, loss=")
+            self._file.gap(f"no losses of {name}: {why}; give watch the module of the loss, loss=")
 
     def objects(self) -> None:
         """Report an optimizer whose closure is an object, which is called as it is."""
-        self._once(
+        self._file.gap(
             f"no gradients of {type(self._model).__name__}: its optimizer gets a closure that is no function; give it a function or method"
         )
-
-    def _once(self, text: str) -> None:
-        if text not in self._reported:
-            self._reported.add(text)
-            self._file.gap(text)

@@ -26,7 +26,7 @@ def _spans(path: Path) -> Callable[[], object]:
 
 def _tensors(path: Path) -> Callable[[], object]:
     file = TensorFile(str(path))
-    return lambda: file.gap("none")
+    return lambda: file.problem("none")
 
 
 @pytest.mark.parametrize("writer", [_spans, _tensors])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import os
@@ -10,6 +11,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +91,148 @@ def test_a_step_may_be_any_number(tmp_path: Path) -> None:
         pass
     spans = list(read_spans(tmp_path / "spans"))
     assert [(span.name, span.step) for span in spans] == [("ab", None), ("step", 3)]
+
+
+def test_a_span_may_end_in_another_thread_than_it_began(tmp_path: Path) -> None:
+    track = Track(str(tmp_path / "spans"))
+
+    def batches() -> Iterator[int]:
+        with track("load"):
+            yield 1
+            yield 2
+
+    source = batches()
+    with track("outer"), ThreadPoolExecutor(1) as pool:
+        next(source)
+        assert pool.submit(list, source).result() == [2]
+        assert not pool.submit(track.open_spans).result()
+        with track("after"):
+            pass
+    spans = {span.name: span for span in read_spans(tmp_path / "spans")}
+    assert spans["load"].parent_id == spans["after"].parent_id == spans["outer"].span_id
+    assert not track.open_spans()
+
+
+def test_spans_may_overlap_in_any_order(tmp_path: Path) -> None:
+    track = Track(str(tmp_path / "spans"))
+    first, second, third = track("first"), track("second"), track("third")
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    third.__enter__()
+    second.__exit__(None, None, None)
+    third.__exit__(None, None, None)
+    third.__exit__(None, None, None)  # has ended
+    spans = {span.name: span for span in read_spans(tmp_path / "spans")}
+    assert spans["third"].parent_id == spans["second"].span_id
+    assert spans["second"].parent_id == spans["first"].span_id
+
+
+def test_a_span_may_be_shared_by_calls_within_another(tmp_path: Path) -> None:
+    track = Track(str(tmp_path / "spans"))
+    span = track("shared")
+    with span, span:
+        pass
+    inner, outer = read_spans(tmp_path / "spans")
+    assert (inner.parent_id, outer.parent_id) == (outer.span_id, None)
+    assert outer.started_at <= inner.started_at
+
+
+def test_spans_nest_within_their_task(tmp_path: Path) -> None:
+    track = Track(str(tmp_path / "spans"))
+
+    async def task(name: str, seconds: float) -> None:
+        with track(name):
+            await asyncio.sleep(seconds)
+            with track(f"{name} inner"):
+                await asyncio.sleep(seconds)
+
+    async def tasks() -> None:
+        with track("both"):
+            await asyncio.gather(task("a", 0.02), task("b", 0.03))
+
+    asyncio.run(tasks())
+    spans = {span.name: span for span in read_spans(tmp_path / "spans")}
+    for name in "ab":
+        assert spans[name].parent_id == spans["both"].span_id
+        assert spans[f"{name} inner"].parent_id == spans[name].span_id
+
+
+def test_what_a_span_cannot_use_is_left_out_and_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unprintable:
+        def __str__(self) -> str:
+            raise ZeroDivisionError
+
+    monkeypatch.setenv("BENCH_TENSORS", str(tmp_path / "tensors"))
+    track: Any = Track(str(tmp_path / "spans"))
+    circular: list[Any] = []
+    circular.append(circular)
+    steps = [circular, circular, 2.5, "2", float("nan"), None, 10**5000, 3.0, True]
+    for step in steps:
+        with track.step(step):
+            pass
+    with track(Unprintable()), track.phase(Unprintable()):
+        pass
+    assert [span.step for span in read_spans(tmp_path / "spans")] == [None] * 6 + [3, 1]
+    assert _gaps(tmp_path) == [
+        "some numbers of steps: one is of type list, not a whole number",
+        "some numbers of steps: one is of type float, not a whole number",
+        "some numbers of steps: one is of type str, not a whole number",
+        "some spans: ValueError in making a text of a name or number",
+        "some spans: ZeroDivisionError in making a text of a name or number",
+    ]
+
+
+def _gaps(folder: Path) -> list[str]:
+    return [json.loads(line)["gap"] for line in (folder / "tensors").read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("count", "recorded"),
+    [
+        (3, 3.0),
+        (True, 1.0),
+        (Decimal("2.5"), 2.5),
+        (Fraction(1, 2), 0.5),
+        (np.float32(32), 32.0),
+        (np.int64(7), 7.0),
+        (np.array(3), 3.0),
+        ("32", 32.0),
+    ],
+)
+def test_any_number_counts(count: Any, recorded: float, tmp_path: Path) -> None:
+    track = Track(str(tmp_path / "spans"))
+    with track.step(0):
+        track.count(samples=count)
+        track.count(samples=count, tokens=count, flops=count)
+    [step] = read_spans(tmp_path / "spans")
+    assert (step.samples, step.tokens, step.flops) == (2 * recorded, recorded, recorded)
+
+
+@pytest.mark.parametrize(
+    "unusable", ["many", [1], np.ones(2), float("nan"), float("inf"), pytest.param(10**400, id="huge"), 1j, object()]
+)
+def test_what_does_not_count_is_left_out_and_told_once(
+    unusable: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BENCH_TENSORS", str(tmp_path / "tensors"))
+    track = Track(str(tmp_path / "spans"))
+    for number in range(2):
+        with track.step(number):
+            track.count(samples=32)
+            track.count(samples=unusable, tokens=unusable)
+    assert [(step.samples, step.tokens) for step in read_spans(tmp_path / "spans")] == [(32, None)] * 2
+    told = unusable if isinstance(unusable, float) else f"of type {type(unusable).__name__}"
+    assert _gaps(tmp_path) == [f"some {name}: a count is {told}, not a finite number" for name in ("samples", "tokens")]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_sum_of_counts_stays_finite(tmp_path: Path) -> None:
+    track = Track(str(tmp_path / "spans"))
+    with track.step(0):
+        track.count(flops=1.5e308)
+        track.count(flops=1.5e308)
+    assert json.loads((tmp_path / "spans").read_text())["flops"] == 1.5e308
 
 
 def test_steps_have_what_was_counted_and_waited_for(tmp_path: Path) -> None:

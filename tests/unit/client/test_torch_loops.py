@@ -242,3 +242,19 @@ def test_a_partial_as_a_closure_is_followed(train: Train) -> None:
     )
     assert done.gaps == []
     assert "gradients" in {collection for _, collection, _ in done.tensors()}
+
+
+def test_counts_and_steps_may_be_tensors(train: Train) -> None:
+    done = train(
+        "labels = torch.tensor([[1, 2, -100], [4, -100, -100]])\n"
+        "for step in range(2):\n"
+        "    with track.step(torch.tensor(step)):\n"
+        "        track.count(tokens=(labels != -100).sum(), samples=torch.ones(2))\n"
+        "        track.count(tokens=torch.tensor(1.5))\n"
+    )
+    assert [(step["step"], step["tokens"], "samples" in step) for step in done.steps] == [
+        (0, 4.5, False),
+        (1, 4.5, False),
+    ]
+    assert done.gaps == ["some samples: a count is of type Tensor, not a finite number"]
+    assert done.errors == ""
