@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 
@@ -27,8 +28,9 @@ class AppendOnlyFile:
         """Append lines. On a full disk they are dropped, so that the training continues."""
         try:
             os.write(self._number(), lines)
-        except OSError:
-            return
+        except OSError as error:
+            if error.errno is None:  # not of the system, but a TimeoutError of the script's signal handler
+                raise
 
     def _number(self) -> int:
         """Return the descriptor's number; open the file if the number is not its own."""
@@ -36,8 +38,9 @@ class AppendOnlyFile:
             number, device, inode = self._descriptor
             try:
                 file = os.fstat(number)
-            except OSError:  # closed
-                pass
+            except OSError as error:
+                if error.errno != errno.EBADF:
+                    raise
             else:
                 if file.st_ino == inode and file.st_dev == device:
                     return number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,3 +78,23 @@ def test_a_file_that_cannot_be_opened_or_written_is_dropped(tmp_path: Path) -> N
     AppendOnlyFile("/dev/full").append(b"one\n")
     os.close(_number(Path("/dev/full")))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_time_limit_of_a_script_ends_it_within_a_write_too(tmp_path: Path) -> None:
+    def expired(*_: object) -> None:
+        raise TimeoutError
+
+    def append() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.005)
+        for _ in range(100_000):
+            file.append(b"one\n")
+
+    file = AppendOnlyFile(str(tmp_path / "lines"))
+    previous = signal.signal(signal.SIGALRM, expired)
+    try:
+        for _ in range(20):
+            with pytest.raises(TimeoutError):
+                append()
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+    os.close(_number(tmp_path / "lines"))
