@@ -67,11 +67,11 @@ def _draw(axes: Axes, grid: Grid) -> None:
                     Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, hatch=_HATCH, edgecolor=_GRAY, linewidth=0)
                 )
     for (row, column), cell in grid.cells.items():
-        axes.add_patch(
-            Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=cell.color, edgecolor=rcParams["axes.facecolor"])
-        )
+        # Without a verdict it has no color.
+        face, ink = (cell.color, cell.ink) if cell.color else ("none", rcParams["text.color"])
+        axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=face, edgecolor=rcParams["axes.facecolor"]))
         text = "\n".join(filter(None, (cell.text, cell.interval)))
-        axes.text(column, row, text, ha="center", va="center", color=cell.ink, size=rcParams["legend.fontsize"])
+        axes.text(column, row, text, ha="center", va="center", color=ink, size=rcParams["legend.fontsize"])
     axes.set_xlim(-0.5, len(grid.columns) - 0.5)
     axes.set_ylim(len(grid.rows) - 0.5, -0.5)  # the first row is on top
     axes.set_xticks(range(len(grid.columns)), grid.columns, rotation=30, ha="right", rotation_mode="anchor")

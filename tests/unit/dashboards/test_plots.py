@@ -341,6 +341,16 @@ def test_a_heat_map_has_a_scale_and_hatches_what_is_unknown(style: str) -> None:
     assert [len(list(one.iter(f"{SVG}pattern"))) for one in found] == [1, 0]
 
 
+@pytest.mark.parametrize("style", ["paper", "dark"])
+def test_a_slowdown_without_a_verdict_has_no_color(style: str) -> None:
+    grid = Grid(
+        "naive", ("a",), ("b", "c"), {(0, 0): Cell("1.50x", color="#eaae7f"), (0, 1): Cell("0.60x?", "0.50 to 0.70")}
+    )
+    found = ET.fromstring(draw_heatmap([grid], [], ".svg", Looks(style)))
+    assert {"1.50x", "0.60x?", "0.50 to 0.70"} <= set(texts(found))
+    assert [one.get("style", "") for one in found.iter(f"{SVG}path") if "#eaae7f" in one.get("style", "")] != []
+
+
 def test_a_size_without_room_for_the_text_is_refused() -> None:
     with pytest.raises(BadRequest, match=r"3\.5x2 is too small for this text: --size WIDTHxHEIGHT"):
         svg(*(series(f"20/1/{at} a long name", [1, 2]) for at in range(1, 9)), style="slides", size=(3.5, 2))
