@@ -1,14 +1,40 @@
-"""Guard around hooks: an error in a hook never reaches the training."""
+"""Guard around hooks: an error in a hook never reaches the training.
+
+The errors of the script's signal handlers do: Python calls a handler between any two instructions, also those of a hook.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "is_of_handler", "suppress_own"]
+
+
+def is_of_handler(error: BaseException | None) -> bool:
+    """Return whether an error comes out of a signal handler: a function that got the frame of its caller as an argument."""
+    trace = error.__traceback__ if error is not None else None
+    while trace is not None and trace.tb_next is not None:
+        interrupted, trace = trace.tb_frame, trace.tb_next
+        names, others, _, values = inspect.getargvalues(trace.tb_frame)
+        arguments = [*(values.get(name) for name in names), *(values.get(others, ()) if others else ())]
+        if any(argument is interrupted for argument in arguments):
+            return True
+    return False
+
+
+class suppress_own(contextlib.suppress):  # noqa: N801 - named as its base class
+    """`contextlib.suppress`, but for errors of the script's signal handlers."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        return not is_of_handler(error) and bool(super().__exit__(kind, error, trace))
 
 
 class Guard:
@@ -69,14 +95,24 @@ class Guard:
         return self._wrap(guarded)
 
     def fail(self, error: Exception) -> None:
-        """Switch off because of an error."""
+        """Switch off because of an error, unless it is that of a signal handler, which goes on to the script."""
+        if is_of_handler(error):
+            raise error
         self.on = False
         text = f"{self._name} is off: {type(error).__name__}: {error}"
-        for act in (functools.partial(print, f"hypergauge: {text}", file=sys.stderr), self._release):
-            with contextlib.suppress(Exception):  # not even the report may end a training
-                act()
-        with contextlib.suppress(Exception):
-            self._report(text)
+        # Each is called whatever another one raises: not even the report may end a training.
+        with contextlib.ExitStack() as acts:
+            for act in (
+                functools.partial(self._report, text),
+                self._release,
+                functools.partial(print, f"hypergauge: {text}", file=sys.stderr),
+            ):
+                acts.callback(_attempt, act)
+
+
+def _attempt(act: Callable[[], None]) -> None:
+    with suppress_own(Exception):
+        act()
 
 
 class _Hook(functools.partial):  # type: ignore[type-arg]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from hypergauge.client.guard import suppress_own
 
 __all__ = ["has_compiled", "is_compiling", "skip", "uncompiled"]
 
@@ -43,7 +44,7 @@ def has_compiled() -> bool:
 
 def skip(function: Any) -> None:
     """Leave the frames of a function to the interpreter, where it is called and not inlined."""
-    with contextlib.suppress(Exception):  # the names differ between versions
+    with suppress_own(Exception):  # the names differ between versions
         if hasattr(_frames, "skip_code"):
             _frames.skip_code(function.__code__)
         else:

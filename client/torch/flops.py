@@ -13,6 +13,7 @@ import torch
 from torch.utils import flop_counter
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
+from hypergauge.client.guard import suppress_own
 from hypergauge.client.torch.compiler import has_compiled
 
 __all__ = ["FlopCounter", "is_compiled", "is_countable", "is_counting"]
@@ -56,7 +57,7 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
         result = func(*args, **(kwargs or {}))
         formula = None if self.paused else self._formulas.get(func._overloadpacket)
         if formula is not None:
-            with contextlib.suppress(Exception):
+            with suppress_own(Exception):
                 self.flops += formula(*args, **(kwargs or {}), out_val=result)
         return result
 

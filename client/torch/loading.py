@@ -13,6 +13,7 @@ from torch.utils import data
 from torch.utils.data import dataloader
 from torch.utils.data.distributed import DistributedSampler
 
+from hypergauge.client.guard import suppress_own
 from hypergauge.client.torch.patches import Patch
 
 __all__ = ["LoaderHook"]
@@ -89,7 +90,7 @@ def _samples(batches: Any, number: int | None) -> int | None:
 
     That of a sampler or data set of others is a full one, as their methods may draw random numbers.
     """
-    try:
+    with suppress_own(Exception):  # loaders of others may have none of this
         sampler = vars(batches._index_sampler)
         size = sampler.get("batch_size")
         if not batches._auto_collation or type(size) is not int or number is None:
@@ -99,5 +100,4 @@ def _samples(batches: Any, number: int | None) -> int | None:
             return size
         remaining = length - number * size
         return min(size, remaining) if remaining > 0 else size
-    except Exception:  # noqa: BLE001 - loaders of others may have none of this
-        return None
+    return None

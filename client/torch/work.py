@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hypergauge.client.guard import suppress_own
 from hypergauge.client.options import WatchOptions
 
 __all__ = ["amounts", "divisor_of", "found", "loss_of", "tensors"]
@@ -91,10 +92,9 @@ def _saved_other(function: Any) -> Any:
     saved = getattr(function, "_raw_saved_other", None)
     if saved is None or getattr(saved, "unpack_hook", _UNKNOWN) is not None:
         return None
-    try:
+    with suppress_own(Exception):  # it may have been released
         return saved.data
-    except Exception:  # noqa: BLE001 - it may have been released
-        return None
+    return None
 
 
 def _given(amount: float | Callable[..., float], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> float:

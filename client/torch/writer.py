@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 
+from hypergauge.client.guard import is_of_handler
 from hypergauge.client.tensors import TensorFile
 from hypergauge.client.torch.batch import Batch
 
@@ -67,5 +68,7 @@ class BatchWriter:
     def _write(self, batch: Batch) -> None:
         try:
             batch.write(self._file)
-        except Exception as error:  # noqa: BLE001 - the training goes on
+        except Exception as error:
+            if is_of_handler(error):
+                raise
             self._file.problem(f"tensors of a step are lost: {type(error).__name__}: {error}")

@@ -48,6 +48,38 @@ def test_an_error_ends_the_watch_and_not_the_training(train: Train, script: str,
     assert done.errors.count("hypergauge: watch is off") == 1
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "model.samples",  # in a hook
+        "hypergauge.client.torch.loading._length",
+        "hypergauge.client.torch.batch.Batch.write",
+    ],
+)
+def test_an_error_of_a_signal_handler_reaches_the_script(train: Train, where: str) -> None:
+    """The signal arrives while a function of the watch runs, in the second epoch."""
+    owner, name = where.rsplit(".", 1)
+    done = train(f"""
+import signal, hypergauge
+class TimedOut(Exception): pass
+def late(*_): raise TimedOut
+signal.signal(signal.SIGALRM, late)
+model.samples = lambda a: len(a)
+track.watch(model, every=2, samples=lambda *a: model.samples(*a))
+epochs(1)
+before = {owner}.{name}
+def interrupted(*args):
+    signal.raise_signal(signal.SIGALRM)
+{owner}.{name} = interrupted
+try: epochs(1)
+except TimedOut: print("timed out")
+{owner}.{name} = before
+epochs(1)
+""")
+    assert (done.output, done.errors, done.problems) == ("timed out\n", "", [])
+    assert len(done.steps) >= 12
+
+
 def test_the_training_is_the_same_with_a_watch(train: Train) -> None:
     """Neither random numbers nor results depend on the watch."""
     weights = [train(f"{watch}\nepochs(3, evaluate=True)\nprint(model[0].weight.double().sum().item(), torch.rand(1).item())\n").output
