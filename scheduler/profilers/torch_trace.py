@@ -6,8 +6,9 @@ Perfetto can read the trace.
 
 The launcher does not change the script's view: the script is ``__main__``, and imports PyTorch itself, since it may set
 variables first. The profiler records only the script's own process, up to its next fork. It yields to a profiler of the
-script's own. Errors of the profiler are logged and ignored. The launcher runs in the run's interpreter, Python 3.8 or
-newer, and needs only the standard library.
+script's own. Errors of the profiler are logged and ignored, but those of the script's signal handlers, which Python may
+call at any time, reach the script. The launcher runs in the run's interpreter, Python 3.8 or newer, and needs only the
+standard library.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import gzip
 import importlib
+import inspect
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -40,6 +44,7 @@ _YIELD_SECONDS = 5.0
 # Every profiler of PyTorch is started by one of these functions.
 _STARTS = ("_prepare_profiler", "_enable_profiler", "_enable_profiler_legacy")
 _LOG = "profiler.log"
+_LEVEL = "KINETO_LOG_LEVEL"
 # The functions of `signal` call those of this module.
 _signal: Any = importlib.import_module("_signal")
 
@@ -61,17 +66,19 @@ class Recorder:
         self._stopped = threading.Event()
         self._yielded = False
         self._termination = HiddenHandler(signal.SIGTERM, self._ended_from_outside)
-        self._called = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._pending)
+        self._looking = MainThreadCall(lambda: self._guarded(self._look))
+        self._raising: MainThreadCall | None = None
 
     def start(self) -> None:
         """Watch for the import of PyTorch in a background thread."""
-        os.register_at_fork(before=lambda: self._guarded(self._before_fork), after_in_child=self._after_fork)
+        os.register_at_fork(before=self._before_fork, after_in_child=self._after_fork)
         threading.Thread(target=self._watch, name="torch-trace", daemon=True).start()
 
     def close(self) -> None:
         """Write the trace recorded so far, at the end of the script."""
         if self._is_mine():
-            self._guarded(self._end)
+            with suppress(Exception):  # of a signal handler: the script has ended, and its status stays
+                self._guarded(self._end)
         elif not self._over and _is_imported("torch"):
             self._notify(f"there is no trace, since the script ended before its step {FIRST_STEP + 1}")
         self._over = True
@@ -88,19 +95,11 @@ class Recorder:
             time.sleep(_POLL_SECONDS)
         time.sleep(_OPTIMIZER_SECONDS)
         if not self._steps and not _has_optimizer():
-            self._look_in_main_thread()
+            self._looking.add()
         while not self._over:
             time.sleep(_POLL_SECONDS)
             if self._profile is not None and self._is_late():
-                self._look_in_main_thread()
-
-    def _look_in_main_thread(self) -> None:
-        # PyTorch records the thread that starts its profiler. A pending call, unlike a signal, is invisible.
-        ctypes.pythonapi.Py_AddPendingCall(self._called, None)
-
-    def _pending(self, _: object) -> int:
-        self._guarded(self._look)
-        return 0
+                self._looking.add()
 
     def _follow_profilers(self) -> None:
         followed: dict[Any, Callable[..., Any]] = {}
@@ -133,7 +132,7 @@ class Recorder:
             self._notify("the trace ends early, since the script uses PyTorch's profiler itself")
         elif self._profile is not None and not self._stopped.is_set() and os.getpid() == self._pid:
             self._began -= SECONDS
-            self._look_in_main_thread()
+            self._looking.add()
             self._stopped.wait(_YIELD_SECONDS)
             self._notify("the trace ends early, since the script uses PyTorch's profiler itself")
         if self._profile is not None:
@@ -141,6 +140,13 @@ class Recorder:
 
     def _before_fork(self) -> None:
         """End the recording: a child would go on with it, without an end."""
+        try:
+            self._guarded(self._end_early)
+        except BaseException as error:  # noqa: BLE001 - it is raised after the fork: Python drops what is raised here
+            self._raising = MainThreadCall(functools.partial(_raise, error))
+            threading.Timer(_POLL_SECONDS, self._raising.add).start()
+
+    def _end_early(self) -> None:
         if self._is_mine():
             self._end()
             self._notify("the trace ends early, since the script forks a process")
@@ -188,29 +194,44 @@ class Recorder:
         profile = torch.profiler.profile(activities=activities)
         self._starting = threading.get_ident()
         try:
-            profile.start()
+            _start_quietly(profile)
+            self._profile, self._thread, self._began = profile, threading.get_ident(), time.monotonic()
+            if threading.current_thread() is threading.main_thread():
+                self._termination.install()
+        except BaseException:
+            self._over = True
+            self._termination.remove()
+            _stop_profiler()
+            raise
         finally:
             self._starting = 0
-        self._profile, self._thread, self._began = profile, threading.get_ident(), time.monotonic()
-        if threading.current_thread() is threading.main_thread():
-            self._termination.install()
 
     def _end(self) -> None:
         self._over = True
-        self._termination.remove()
+        plain, packed = (self._trace.with_name(f".{name}") for name in (self._trace.stem, self._trace.name))
         try:
+            self._termination.remove()
             self._profile.stop()
-        finally:
             self._stopped.set()
-        temporary = self._trace.with_name("." + self._trace.name)
-        self._profile.export_chrome_trace(str(temporary))
-        temporary.replace(self._trace)
+            self._profile.export_chrome_trace(str(plain))
+            with plain.open("rb") as source, gzip.open(packed, "wb") as target:
+                shutil.copyfileobj(source, target)
+            packed.replace(self._trace)
+        finally:  # also if a signal handler of the script has raised an error above
+            self._termination.remove()
+            _stop_profiler()
+            self._stopped.set()
+            for path in (plain, packed):
+                with suppress(FileNotFoundError):
+                    path.unlink()
 
     def _ended_from_outside(self, number: int, _: object) -> None:
-        if self._is_mine():
-            self._guarded(self._end)
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+        try:
+            if self._is_mine():
+                self._guarded(self._end)
+        finally:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
 
     def _is_mine(self) -> bool:
         """Return whether the caller is in the process and thread that the profiler records."""
@@ -224,14 +245,42 @@ class Recorder:
     def _guarded(self, do: Callable[..., None], *arguments: object) -> None:
         try:
             do(*arguments)
-        except Exception as error:  # noqa: BLE001 - no error of the profiler may end the run
+        except Exception as error:
+            if _is_of_handler(error):
+                if self._over and not self._trace.exists():
+                    self._notify("there is no trace, since a signal handler of the script raised an error")
+                raise
             self._over = True
             self._notify(f"it gave up: {type(error).__name__}: {error}")
 
     def _notify(self, what: str) -> None:
         """Write to the log of the run's profilers, since the output is the script's."""
-        with suppress(OSError), self._trace.with_name(_LOG).open("a") as log:
-            log.write(f"PyTorch profiler: {what}\n")
+        try:
+            with self._trace.with_name(_LOG).open("a") as log:
+                log.write(f"PyTorch profiler: {what}\n")
+        except OSError as error:
+            if _is_of_handler(error):
+                raise
+
+
+class MainThreadCall:
+    """Call of a function between two instructions of the main thread, which records: a pending call of Python.
+
+    Unlike a signal it is invisible. Its C function is ``PyObject_IsTrue``, so that what the function raises reaches the
+    script: from a function of `ctypes` it would not.
+    """
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+
+    def __bool__(self) -> bool:
+        self._function()
+        return False
+
+    def add(self) -> None:
+        """Have the main thread call the function."""
+        python = ctypes.pythonapi
+        python.Py_AddPendingCall(ctypes.cast(python.PyObject_IsTrue, ctypes.c_void_p), ctypes.py_object(self))
 
 
 class HiddenHandler:
@@ -274,6 +323,48 @@ class _StepHooks(UserDict):  # type: ignore[type-arg]
     def values(self) -> Any:
         """Return a list, which no thread changes during an iteration."""
         return [*self.data.values(), self._added]
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def _is_of_handler(error: BaseException) -> bool:
+    """Return whether an error comes out of a signal handler: a function that got the frame of its caller as an argument."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        interrupted, trace = trace.tb_frame, trace.tb_next
+        names, others, _, values = inspect.getargvalues(trace.tb_frame)
+        arguments = [*(values.get(name) for name in names), *(values.get(others, ()) if others else ())]
+        if any(argument is interrupted for argument in arguments):
+            return True
+    return False
+
+
+def _start_quietly(profile: Any) -> None:
+    """Start a profiler whose library, Kineto, would write lines to the script's output.
+
+    Kineto reads the variable from the process at its first start. The script and its children never find it.
+    """
+    if _LEVEL in os.environ:
+        profile.start()
+        return
+    process = ctypes.CDLL(None)
+    process.setenv(_LEVEL.encode(), b"99", 0)
+    try:
+        profile.start()
+    finally:
+        process.unsetenv(_LEVEL.encode())
+
+
+def _stop_profiler() -> None:
+    """Stop PyTorch's profiler if its own functions have not come to it. Those of the script may write lines again."""
+    torch = sys.modules["torch"]
+    if torch.autograd._profiler_enabled():
+        torch.autograd._disable_profiler()
+    restore = getattr(ctypes.CDLL(torch._C.__file__), "suppressLibkinetoLogMessages", None)
+    if restore is not None:
+        restore()
 
 
 def _end_ranges() -> None:

@@ -49,6 +49,11 @@ def step(before=lambda: None):
     optimizer.step(closure)
     time.sleep(0.01)
 """
+WITHOUT_STEPS = """
+import os, signal, time, torch
+from torch.profiler import profile
+def step(): pass
+"""
 INFER = """
 import sys, time, torch
 model, end, recorded = torch.nn.Linear(8, 2), time.monotonic() + 60, 0
@@ -167,6 +172,26 @@ def test_a_training_leaves_a_trace_of_twenty_steps(run: Run, trace: Path) -> Non
 
 
 @needs("torch")
+def test_a_training_writes_nothing_that_is_not_its_own(run: Run) -> None:
+    """Kineto writes lines for a profiler of the script, and none for the trace."""
+    variable = "print('KINETO_LOG_LEVEL' in os.environ, os.system('test -z \"$KINETO_LOG_LEVEL\"'))\n"
+    code = f"""
+for n in range(30):
+    step()
+    if n == 10: {variable}
+{variable}print(file=sys.stderr, flush=True)
+with profile(): pass
+"""
+    done = run(STEP + code, python=TORCH_PYTHON)
+    ours, own = done.stderr.split("\n", 1)
+    assert (done.stdout, ours) == ("False 0\n" * 2, "")
+    assert [word for line in own.splitlines() for word in line.split() if "profiler" in word] == [
+        "profiler_start",
+        "profiler_stop",
+    ]
+
+
+@needs("torch")
 def test_a_script_without_an_optimizer_leaves_a_trace_of_its_first_seconds(run: Run, trace: Path) -> None:
     done = run(SLOW_LIST + INFER, python=TORCH_PYTHON)
     assert done.returncode == 0, done.stderr
@@ -190,6 +215,62 @@ def test_a_script_that_is_ended_leaves_what_there_is(wrap: Callable[..., list[st
         process.terminate()
         assert process.wait(HUNG_SECONDS) == -signal.SIGTERM
     assert 4 <= events(trace)["Optimizer.step#SGD.step"] < 20
+
+
+@needs("torch")
+@pytest.mark.parametrize(
+    ("function", "code"),
+    [
+        pytest.param("start", "for n in range(30): step()", id="at-the-begin"),
+        pytest.param("start", "while time.monotonic() < end: time.sleep(0.01)", id="without-steps"),
+        pytest.param("stop", "for n in range(30): step()", id="at-the-end"),
+        pytest.param("export_chrome_trace", "for n in range(30): step()", id="in-the-export"),
+        pytest.param("export_chrome_trace", "for n in range(8): step()\nwith profile(): pass", id="at-a-profiler"),
+        pytest.param(
+            "export_chrome_trace",
+            "for n in range(8): step()\nif not os.fork(): os._exit(0)\nos.wait()\nfor n in range(30): step()",
+            id="at-a-fork",
+        ),
+    ],
+)
+def test_an_error_of_a_signal_handler_reaches_the_script(run: Run, trace: Path, function: str, code: str) -> None:
+    """The signal arrives while the launcher calls a function of the profiler."""
+    begin = f"""
+end = time.monotonic() + 30
+class TimedOut(OSError): pass
+def late(*_): raise TimedOut
+signal.signal(signal.SIGUSR1, late)
+def interrupted(*_): signal.raise_signal(signal.SIGUSR1)
+before, profile.{function} = profile.{function}, interrupted
+"""
+    end = f"""
+profile.{function} = before
+print(torch.autograd._profiler_enabled(), flush=True)
+for n in range(30): step()
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+    indented = code.replace("\n", "\n    ")
+    middle = f"try:\n    {indented}\n    print('not timed out')\nexcept TimedOut: print('timed out')\n"
+    base = WITHOUT_STEPS if "step" not in code else STEP
+    done = run(base + begin + middle + end, python=TORCH_PYTHON)
+    assert (done.returncode, done.stdout.split("\n")) == (-signal.SIGTERM, ["timed out", "False", ""]), done.stderr
+    assert logged(trace) == [
+        "PyTorch profiler: there is no trace, since a signal handler of the script raised an error"
+    ]
+    assert [path.name for path in trace.parent.iterdir()] == ["profiler.log"]
+
+
+@needs("torch")
+def test_a_signal_handler_after_the_script_changes_no_status(run: Run, trace: Path) -> None:
+    code = """
+def late(*_): raise TimeoutError
+signal.signal(signal.SIGUSR1, late)
+profile.export_chrome_trace = lambda *_: signal.raise_signal(signal.SIGUSR1)
+for n in range(8): step()
+"""
+    done = run(STEP + code, python=TORCH_PYTHON)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not trace.exists()
 
 
 @needs("torch")
