@@ -218,6 +218,26 @@ def test_a_script_that_is_ended_leaves_what_there_is(wrap: Callable[..., list[st
 
 
 @needs("torch")
+def test_a_script_that_hangs_in_c_is_ended_by_a_signal(wrap: Callable[..., list[str]]) -> None:
+    code = """
+import ctypes
+for n in range(6): step()
+print("hangs", flush=True)
+lock = ctypes.create_string_buffer(64)
+while True: ctypes.CDLL(None).pthread_mutex_lock(lock)
+"""
+    process = subprocess.Popen(wrap(STEP + code, python=TORCH_PYTHON), stdout=subprocess.PIPE)
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"hangs\n"
+        process.terminate()
+        try:
+            assert process.wait(HUNG_SECONDS) == -signal.SIGTERM
+        finally:
+            process.kill()
+
+
+@needs("torch")
 @pytest.mark.parametrize(
     ("function", "code"),
     [
