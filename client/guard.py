@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -18,6 +17,8 @@ __all__ = ["Guard", "is_of_handler", "suppress_own"]
 
 def is_of_handler(error: BaseException | None) -> bool:
     """Return whether an error comes out of a signal handler: a function that got the frame of its caller as an argument."""
+    import inspect  # here, since each script imports this module
+
     trace = error.__traceback__ if error is not None else None
     while trace is not None and trace.tb_next is not None:
         interrupted, trace = trace.tb_frame, trace.tb_next

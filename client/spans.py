@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Optional
 
 from hypergauge.client.append_only import AppendOnlyFile
+from hypergauge.client.guard import is_of_handler, suppress_own
 
 __all__ = ["SPAN_KINDS", "Amounts", "Span", "Spans", "Work"]
 
@@ -76,7 +77,9 @@ class Span:
         track = self._track
         try:
             line = track.line(opened.id, opened.parent, self._name, self._kind, self._step, opened.start, end, work)
-        except Exception as error:  # noqa: BLE001 - of the script's object; the training goes on
+        except Exception as error:
+            if is_of_handler(error):
+                raise
             track.gap(f"some spans: {type(error).__name__} in making a text of a name or number")
             return
         track.append(line.encode())
@@ -143,7 +146,9 @@ class Work:
             if math.isfinite(found):
                 return found
             count = str(found)
-        except Exception:  # noqa: BLE001 - of the script's object; the training goes on
+        except Exception as error:
+            if is_of_handler(error):
+                raise
             count = f"of type {type(amount).__name__}"
         self._gap(f"some {name}: a count is {count}, not a finite number")
         return total
@@ -235,12 +240,10 @@ class Spans:
         """Return a step of numpy, torch or another library as JSON."""
         if step is None:
             return "null"
-        try:
+        with suppress_own(Exception):  # of the script's object; the training goes on
             number = int(step)  # type: ignore[call-overload]
             if number == step:
                 return str(number)
-        except Exception:  # noqa: BLE001, S110 - of the script's object; the training goes on
-            pass
         self.gap(f"some numbers of {kind}s: one is of type {type(step).__name__}, not a whole number")
         return "null"
 

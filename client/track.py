@@ -16,10 +16,10 @@ holds this folder alone, whatever the environment has installed.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hypergauge.client.guard import suppress_own
 from hypergauge.client.spans import Spans
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Track(Spans):
 
     def _report(self, gap: str) -> None:
         """Report what is not recorded."""
-        with contextlib.suppress(Exception):  # such as of an import after a change of the root folder
+        with suppress_own(Exception):  # such as of an import after a change of the root folder
             self.tensors.gap(gap)
 
     def count(self, *, samples: float | None = None, tokens: float | None = None, flops: float | None = None) -> None:

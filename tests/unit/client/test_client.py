@@ -6,6 +6,7 @@ import asyncio
 import copy
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -225,6 +226,34 @@ def test_what_does_not_count_is_left_out_and_told_once(
     told = unusable if isinstance(unusable, float) else f"of type {type(unusable).__name__}"
     assert _gaps(tmp_path) == [f"some {name}: a count is {told}, not a finite number" for name in ("samples", "tokens")]
     assert capfd.readouterr() == ("", "")
+
+
+def test_the_time_limit_of_a_script_ends_it_within_a_count_too(tmp_path: Path) -> None:
+    class TimedOut(Exception):
+        pass
+
+    def expired(*_: object) -> None:
+        raise TimedOut
+
+    class Interrupted:
+        """Object whose conversion the script's alarm interrupts, as one that waits for a GPU."""
+
+        def convert(self) -> int:
+            signal.raise_signal(signal.SIGALRM)
+            return 1
+
+        __float__ = __int__ = __str__ = convert  # type: ignore[assignment]
+
+    track: Any = Track(str(tmp_path / "spans"))
+    previous = signal.signal(signal.SIGALRM, expired)
+    try:
+        with pytest.raises(TimedOut):
+            track.count(samples=Interrupted())
+        for span in (track.step(Interrupted()), track(Interrupted())):
+            with pytest.raises(TimedOut), span:
+                pass
+    finally:
+        signal.signal(signal.SIGALRM, previous)
 
 
 def test_a_sum_of_counts_stays_finite(tmp_path: Path) -> None:
