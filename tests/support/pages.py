@@ -173,7 +173,7 @@ def missing_line(shown: str, output: str) -> str | None:
     return None
 
 
-# A duration; on a busy machine one of seconds, "2.8 s", may be one of minutes, "1:02".
+# A duration; one of seconds, "2.8 s", may be one of milliseconds, "652 ms", or on a busy machine one of minutes, "1:02".
 _DURATION = re.compile(r"[\d.]+ s(?=\s|$)")
 _SOME_DURATION = "<duration>"
 
@@ -185,5 +185,5 @@ def _pattern(line: str) -> re.Pattern[str]:
 
 def _word(word: str) -> str:
     if word == _SOME_DURATION:
-        return r"(?:\S+ s|\d+(?::\d\d)+)"
+        return r"(?:\S+ m?s|\d+(?::\d\d)+)"
     return r"\S+" if re.search(r"\d", word) else re.escape(word)
