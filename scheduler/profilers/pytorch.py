@@ -33,8 +33,8 @@ class Torch(Profiler):
         return None
 
     def files(self) -> list[Path]:
-        """Return the launcher."""
-        return [_LAUNCHER]
+        """Return the launcher and what it loads."""
+        return [_LAUNCHER, _LAUNCHER.with_name("hidden_handler.py"), _LAUNCHER.parents[2] / "client" / "guard.py"]
 
     def wrap(self, words: Sequence[str], folder: Path, options: Mapping[str, str]) -> list[str]:
         """Return the command line, with the launcher between interpreter and script."""

@@ -8,7 +8,7 @@ The launcher does not change the script's view: the script is ``__main__``, and 
 variables first. The profiler records only the script's own process, up to its next fork. It yields to a profiler of the
 script's own. Errors of the profiler are logged and ignored, but those of the script's signal handlers, which Python may
 call at any time, reach the script. The launcher runs in the run's interpreter, Python 3.8 or newer, and needs only the
-standard library.
+standard library and two files of this package, see `hypergauge.scheduler.profilers.pytorch`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import ctypes
 import functools
 import gc
 import gzip
-import importlib
-import inspect
+import importlib.util
 import os
 import shutil
 import signal
@@ -27,10 +26,10 @@ import threading
 import time
 import types
 from collections import UserDict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 FIRST_STEP, STEPS, SECONDS = 3, 20, 30.0
 # Longest wait for the script to use the GPU. If the launcher used it first, the script could no longer choose its GPU.
@@ -43,13 +42,27 @@ _IMPORT_POLL_SECONDS = 0.02
 _YIELD_SECONDS = 5.0
 # Every profiler of PyTorch is started by one of these functions.
 _STARTS = ("_prepare_profiler", "_enable_profiler", "_enable_profiler_legacy")
-# Longest time from a signal to its handler. A main thread that is stuck in C never comes to it.
-_HANDLER_SECONDS = 2.0
-_SA_RESETHAND = 0x80000000
 _LOG = "profiler.log"
 _LEVEL = "KINETO_LOG_LEVEL"
-# The functions of `signal` call those of this module.
-_signal: Any = importlib.import_module("_signal")
+
+
+def _module(path: Path) -> Any:
+    """Return the module of a file of this package, which the run's interpreter may lack."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+if TYPE_CHECKING:
+    from hypergauge.client.guard import is_of_handler
+    from hypergauge.scheduler.profilers.hidden_handler import HiddenHandler
+else:
+    _FOLDER = Path(__file__).parent
+    is_of_handler = _module(_FOLDER.parents[1] / "client" / "guard.py").is_of_handler
+    HiddenHandler = _module(_FOLDER / "hidden_handler.py").HiddenHandler
 
 
 class Recorder:
@@ -216,6 +229,7 @@ class Recorder:
             self._termination.remove()
             self._profile.stop()
             self._stopped.set()
+            # Uncompressed: PyTorch compresses by way of a temporary file, which an error would leave behind.
             self._profile.export_chrome_trace(str(plain))
             with plain.open("rb") as source, gzip.open(packed, "wb") as target:
                 shutil.copyfileobj(source, target)
@@ -249,7 +263,7 @@ class Recorder:
         try:
             do(*arguments)
         except Exception as error:
-            if _is_of_handler(error):
+            if is_of_handler(error):
                 if self._over and not self._trace.exists():
                     self._notify("there is no trace, since a signal handler of the script raised an error")
                 raise
@@ -262,7 +276,7 @@ class Recorder:
             with self._trace.with_name(_LOG).open("a") as log:
                 log.write(f"PyTorch profiler: {what}\n")
         except OSError as error:
-            if _is_of_handler(error):
+            if is_of_handler(error):
                 raise
 
 
@@ -286,71 +300,6 @@ class MainThreadCall:
         python.Py_AddPendingCall(ctypes.cast(python.PyObject_IsTrue, ctypes.c_void_p), ctypes.py_object(self))
 
 
-class SignalAction(ctypes.Structure):
-    """Structure ``sigaction`` of Linux."""
-
-    _fields_ = [
-        ("handler", ctypes.c_void_p),
-        ("mask", ctypes.c_byte * 128),
-        ("flags", ctypes.c_uint),
-        ("restorer", ctypes.c_void_p),
-    ]
-
-
-class HiddenHandler:
-    """Handler of a signal that the script leaves to the system. The script still finds the system's.
-
-    The system gets the signal back as it arrives. It ends the process at a second signal, or two seconds after the first one
-    if the main thread has not come to the handler.
-    """
-
-    def __init__(self, number: int, handler: Callable[[int, Any], None]) -> None:
-        self._number, self._handler = number, handler
-        self._signal, self._getsignal = _signal.signal, _signal.getsignal
-
-    def install(self) -> None:
-        """Install the handler, unless the script has one."""
-        if sys.platform == "linux" and self._getsignal(self._number) == _signal.SIG_DFL:
-            self._signal(self._number, self._handler)
-            _signal.signal, _signal.getsignal = self._set, self._get
-            action = SignalAction()
-            process = ctypes.CDLL(None)
-            process.sigaction(self._number, None, ctypes.byref(action))
-            action.flags |= _SA_RESETHAND
-            process.sigaction(self._number, ctypes.byref(action), None)
-            threading.Thread(target=self._watch, name="torch-trace signal", daemon=True).start()
-
-    def remove(self) -> None:
-        """Remove the handler, unless the script has replaced it."""
-        if _signal.signal == self._set:
-            _signal.signal, _signal.getsignal = self._signal, self._getsignal
-        if self._is_installed():
-            self._signal(self._number, _signal.SIG_DFL)
-
-    def _watch(self) -> None:
-        action, process = SignalAction(), ctypes.CDLL(None)
-        while self._is_installed():
-            time.sleep(_POLL_SECONDS)
-            process.sigaction(self._number, None, ctypes.byref(action))
-            # The flag tells that the signal has done this, and not a library.
-            if action.handler is None and action.flags & _SA_RESETHAND:
-                time.sleep(_HANDLER_SECONDS)
-                if self._is_installed():
-                    os.kill(os.getpid(), self._number)
-
-    def _is_installed(self) -> bool:
-        return bool(self._getsignal(self._number) == self._handler)
-
-    def _set(self, number: int, handler: Any) -> Any:
-        return self._shown(self._signal(number, handler))
-
-    def _get(self, number: int) -> Any:
-        return self._shown(self._getsignal(number))
-
-    def _shown(self, handler: Any) -> Any:
-        return _signal.SIG_DFL if handler == self._handler else handler
-
-
 class _StepHooks(UserDict):  # type: ignore[type-arg]
     """PyTorch's dictionary of hooks after each step, with one more hook for the steps alone."""
 
@@ -367,32 +316,27 @@ def _raise(error: BaseException) -> None:
     raise error
 
 
-def _is_of_handler(error: BaseException) -> bool:
-    """Return whether an error comes out of a signal handler: a function that got the frame of its caller as an argument."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        interrupted, trace = trace.tb_frame, trace.tb_next
-        names, others, _, values = inspect.getargvalues(trace.tb_frame)
-        arguments = [*(values.get(name) for name in names), *(values.get(others, ()) if others else ())]
-        if any(argument is interrupted for argument in arguments):
-            return True
-    return False
-
-
 def _start_quietly(profile: Any) -> None:
     """Start a profiler whose library, Kineto, would write lines to the script's output.
 
     Kineto reads the variable from the process at its first start. The script and its children never find it.
     """
-    if _LEVEL in os.environ:
+    with _set_in_process(_LEVEL, "99"):
         profile.start()
+
+
+@contextmanager
+def _set_in_process(name: str, value: str) -> Iterator[None]:
+    """Set a variable of the process beside `os.environ`, unless that has it."""
+    if name in os.environ:
+        yield
         return
     process = ctypes.CDLL(None)
-    process.setenv(_LEVEL.encode(), b"99", 0)
+    process.setenv(name.encode(), value.encode(), 0)
     try:
-        profile.start()
+        yield
     finally:
-        process.unsetenv(_LEVEL.encode())
+        process.unsetenv(name.encode())
 
 
 def _stop_profiler() -> None:
@@ -463,6 +407,8 @@ def main() -> None:
     module.__dict__.update(__file__=script, __cached__=None, __builtins__=__builtins__)
     # Kept in `sys.modules` to the end, so that the script's exit handlers still find its names.
     sys.modules["__main__"] = module
+    with _set_in_process(_LEVEL, "99"):
+        pass  # the first variable that is set moves the environment, which later on other threads may be reading
     recorder = Recorder(Path(trace))
     recorder.start()
     try:

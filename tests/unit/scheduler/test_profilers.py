@@ -245,7 +245,12 @@ def test_a_profiler_runs_inside_the_container(programs: Path, folder: RunFolder)
     traced = profiled(command, {"torch": {}}, folder)
     assert traced.container is not None
     assert traced.words[0] == "python3"
-    assert [mount.source.name for mount in traced.container.mounts] == ["data", "torch_trace.py"]
+    assert [mount.source.name for mount in traced.container.mounts] == [
+        "data",
+        "torch_trace.py",
+        "hidden_handler.py",
+        "guard.py",
+    ]
     assert traced.container.inherited == ("BENCH_RUN_ID",)
 
 

@@ -5,13 +5,14 @@
 --
 -- `configuration` is that of the run without its neighbours, `way` how it shares GPUs, `beside` the number of other runs in the
 -- pass. `cpu` are the seconds of CPU time of the run, `delay` is that of `run_contention`, `used` the cores that other programs
--- used of `cores`, `services` those of hypergauge's services, `gpu_share` the share of time in which other processes used its GPUs,
--- `unmeasured` is that of `unmeasured_others`; `steps` and `epochs` are those that the run began, null for none. `shown` tells whether one of the pass is among these runs, `counts` whether all of it finished beside each other and beside no others, `shares` whether they shared a GPU.
+-- used of `cores`, `services` those of hypergauge's services, `gpu_share` the share of time in which other processes used its
+-- GPUs, `unmeasured` is that of `unmeasured_others`; `steps` and `epochs` are those that the run finished, null for none. `shown`
+-- tells whether one of the pass is among these runs, `counts` whether all of it finished beside each other and beside no others,
+-- `shares` whether they shared a GPU.
 create or replace function bench_internal.sharing_runs(p_runs text[])
 returns table (run_id text, name text, label text, nth integer, configuration text, way text, simulated boolean, seconds float8,
                cpu float8, delay float8, used float8, services float8, cores float8, gpu_share float8, unmeasured text[],
-               steps float8, epochs float8, pass text,
-               pass_seconds float8, beside bigint, shown boolean, counts boolean, shares boolean)
+               steps float8, epochs float8, pass text, pass_seconds float8, beside bigint, shown boolean, counts boolean, shares boolean)
 language sql stable as $$
     with requested as materialized (
         select r.run_id, r.workload_id, r.name, run_label(w, r) as label, r.position, r.status, r.host, r.devices,
@@ -55,7 +56,7 @@ language sql stable as $$
     left join lateral (select * from run_contention where run_id = r.run_id and p.counts offset 0) c on true
     left join lateral (select nullif(count(*) filter (where kind = 'step'), 0) as steps,
                               nullif(count(*) filter (where kind = 'epoch'), 0) as epochs
-                       from spans where run_id = r.run_id and kind in ('step', 'epoch') and p.counts) work on true
+                       from spans where run_id = r.run_id and kind in ('step', 'epoch') and ended_at is not null and p.counts) work on true
 $$;
 
 -- Return whether a run alone did as much work as runs beside others, whose means these are, by its steps, or else epochs: up to 2 %
@@ -73,10 +74,12 @@ $$;
 
 -- Return the members of the sets of runs beside each other, some of them among these runs: the runs of a configuration in all
 -- repetitions, of which each pass has `copies`, with their mean duration, and the durations and labels of the same runs alone,
--- which are null where it never ran alone with as much work; `other_work` tells that it did with other work. Of repetitions, those count that other programs did not disturb, if there are any. `cpu`
--- and `alone_cpu` are means of CPU seconds; `delay` and `alone_delay` the shares of their time that other programs may have cost,
--- `used` the cores that these used at most of `cores`, `services` those of hypergauge's services, `gpu_share` the largest share of time
--- in which other processes used the GPUs; `unmeasured` is where others were not measured beside one of the runs. `members` names the set, `together` has the seconds of its repetitions.
+-- which are null where it never ran alone with as much work; `other_work` tells that it did with other work. Of repetitions,
+-- those count that other programs did not disturb, if there are any. `cpu` and `alone_cpu` are means of CPU seconds; `delay` and
+-- `alone_delay` the shares of their time that other programs may have cost, `used` the cores that these used at most of `cores`,
+-- `services` those of hypergauge's services, `gpu_share` the largest share of time in which other processes used the GPUs;
+-- `unmeasured` is where others were not measured beside one of the runs. `members` names the set, `together` has the seconds of
+-- its repetitions.
 create or replace function bench_internal.sharing_members(p_runs text[])
 returns table (members text, shares boolean, together float8[], runs text[], name text, label text, nth integer, way text,
                simulated boolean, copies bigint, seconds float8, alone float8[], alone_labels text[], cpu float8, alone_cpu float8,
@@ -169,11 +172,11 @@ returns text language sql immutable as $$
                 else 'something slowed its runs alone' end
 $$;
 
--- Return the sets of runs that shared GPUs, some of them among these runs: seconds beside each other, and the mean of one after the
--- other, which is null where some never ran alone with as much work; `missing` is a clause with these. `ratio` is that of both with its 95 % interval, `slower` tells
--- how much longer runs took than alone. `verdict` is that of `sharing_verdict`, `used` are the cores that other programs used at most of
--- `cores`, `services` those of hypergauge's services, `gpu_share` the largest share of time in which other processes used GPUs;
--- `unmeasured` is where others were not measured.
+-- Return the sets of runs that shared GPUs, some of them among these runs: seconds beside each other, and the mean of one after
+-- the other, which is null where some never ran alone with as much work; `missing` is a clause with these. `ratio` is that of
+-- both with its 95 % interval, `slower` tells how much longer runs took than alone. `verdict` is that of `sharing_verdict`,
+-- `used` are the cores that other programs used at most of `cores`, `services` those of hypergauge's services, `gpu_share` the
+-- largest share of time in which other processes used GPUs; `unmeasured` is where others were not measured.
 create or replace function bench_internal.sharing_sets(p_runs text[])
 returns table (names text[], ways text, simulated boolean, repetitions bigint, together float8[], mean float8, ratio float8, low float8,
                high float8, slower text[], missing text, verdict text, used float8, services float8, cores float8,
