@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
 import urllib.request
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from subprocess import PIPE
 
@@ -49,6 +51,13 @@ def test_an_exporter_needs_no_extra(name: str, tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.parametrize("words", ["db migrate", "run -- true"])
+def test_a_host_without_the_embedded_database_is_told_what_to_install(words: str, tmp_path: Path) -> None:
+    process = without_extras(*words.split(), cwd=tmp_path)
+    errors = process.communicate()[1]
+    assert ("pip install 'hypergauge[scheduler]'" in errors, "Traceback" in errors) == (True, False)
+
+
 @pytest.mark.parametrize(("words", "extra"), [("dashboards push --url http://127.0.0.1:1", "grafana")])
 def test_a_command_names_the_extra_that_it_misses(words: str, extra: str, tmp_path: Path) -> None:
     process = without_extras(*words.split(), cwd=tmp_path)
@@ -56,6 +65,11 @@ def test_a_command_names_the_extra_that_it_misses(words: str, extra: str, tmp_pa
     assert process.returncode == 1
 
 
-def test_each_extra_is_one_of_the_package() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert set(_EXTRAS.values()) <= set(project["optional-dependencies"])
+@pytest.mark.parametrize("extra", ["scheduler", "insight", "grafana"])
+def test_a_package_that_an_extra_adds_is_named_with_it(extra: str) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(_EXTRAS.values()) <= set(extras)
+    for requirement in extras[extra]:
+        name = re.split("[<>=!]", requirement)[0]
+        modules = [module for module, names in packages_distributions().items() if name in names]
+        assert not modules or extra in map(_EXTRAS.get, modules), name
